@@ -60,6 +60,10 @@ typedef struct hf_http1_head {
     uint32_t pos;       /* start of the first line that is not read yet */
     uint32_t start;     /* start of the request line, after any empty lines */
     uint8_t n_host;
+    uint8_t connection; /* what the Connection fields listed so far, as bits */
+    uint16_t status;    /* after an error: its status, returned again should parsing be called again */
+    uint32_t colon;     /* of the line at `pos`: where its value begins; 0 while the name is not complete */
+    uint32_t scanned;   /* of the line at `pos`: the bytes before this offset are known to be good; 0: none are */
     const char *error;  /* after an error: what was wrong, a constant English phrase for the log */
 
     hf_field fields[HF_HTTP1_MAX_FIELDS]; /* the first n_fields are valid; last, so that a reset is cheap */
