@@ -69,8 +69,7 @@ sub stream {
         my $started = time;
         for my $line (1 .. $lines) {
             sleep $pause if $line > 1;
-            $writer->write(sprintf "%d/%d written %.0f ms after the head by worker %d\n",
-                $line, $lines, 1000 * (time - $started), $$);
+            $writer->write(sprintf "line %d, after %.0f ms\n", $line, 1000 * (time - $started));
         }
         $writer->close;
     };
@@ -139,7 +138,7 @@ sub environment {
         sort keys %$env;
 
     return answer({
-        server => $env->{SERVER_SOFTWARE},
+        server => $env->{SERVER_SOFTWARE} || handler(),
         env    => [ map { [ $_, $secret{$_} ? '(not shown)' : describe($env->{$_}) ] } @keys ],
     });
 }
@@ -154,7 +153,7 @@ sub environment {
 my %dialogue = (
     hints    => [ message('GET /hints') ],
     chunked  => [ message('GET /stream?lines=4&pause=0.1') ],
-    pipeline => [ join '', map { message('GET /ping', $_ == 8 ? () : (Connection => 'keep-alive')) } 1 .. 8 ],
+    pipeline => [ join '', map { message('GET /ping', $_ < 4 ? (Connection => undef) : ()) } 1 .. 4 ],
     continue => [ message('POST /upload', 'Content-Length' => 12, Expect => '100-continue'), 'Hello, wire!' ],
     refused  => [ message('POST /upload', 'Content-Length' => 3, 'Transfer-Encoding' => 'chunked') . "0\r\n\r\n" ],
 );
@@ -201,7 +200,7 @@ sub converse {
 sub message {
     my ($line, %header) = @_;
     %header = (Host => 'localhost', Connection => 'close', %header);
-    return join "\r\n", "$line HTTP/1.1", (map { "$_: $header{$_}" } sort keys %header), '', '';
+    return join "\r\n", "$line HTTP/1.1", (map { "$_: $header{$_}" } grep { defined $header{$_} } sort keys %header), '', '';
 }
 
 # ---------------------------------------------------------------- helpers
@@ -227,6 +226,12 @@ sub clamp {
     return $value < $min ? $min : $value > $max ? $max : $value;
 }
 
+# The server's name in Plack, for servers that do not introduce themselves.
+sub handler {
+    my ($name) = map { m{\APlack/Handler/(.+)\.pm\z} ? $1 : () } sort keys %INC;
+    return $name;
+}
+
 # A value of the environment in a few characters.
 sub describe {
     my $value = shift;
@@ -234,7 +239,7 @@ sub describe {
     return '[' . join(', ', @$value) . ']' if ref $value eq 'ARRAY';
     return lc(ref $value) . ' reference' if ref $value && ref $value =~ /\A[A-Z]+\z/;
     return ref $value if ref $value;
-    return $value eq '' ? '(empty)' : $value;
+    return $value eq '' ? '(empty)' : "$value";
 }
 
 builder {
