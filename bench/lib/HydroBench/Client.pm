@@ -1,0 +1,95 @@
+package HydroBench::Client;
+use strict;
+use warnings;
+use IO::Socket::INET;
+use Socket qw(SOL_SOCKET SO_RCVTIMEO SO_SNDTIMEO MSG_PEEK MSG_DONTWAIT);
+use Errno qw(EAGAIN EWOULDBLOCK);
+
+my $TIMEOUT = 5;    # seconds without a byte before a server counts as stuck
+
+sub _connect {
+    my ($port) = @_;
+    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Proto => 'tcp', Timeout => $TIMEOUT)
+        or return undef;
+    my $timeval = pack 'l!l!', $TIMEOUT, 0;
+    setsockopt $socket, SOL_SOCKET, SO_RCVTIMEO, $timeval;
+    setsockopt $socket, SOL_SOCKET, SO_SNDTIMEO, $timeval;
+    return $socket;
+}
+
+# One request on an open socket. Returns (answer, undef) or (undef, why not); the answer is a hash: status, headers
+# (names in lower case), body, and keep_alive, whether the server lets the connection live on.
+sub _exchange {
+    my ($socket, $port, $path) = @_;
+    my $request = "GET $path HTTP/1.1\r\nHost: 127.0.0.1:$port\r\n\r\n";
+    local $SIG{PIPE} = 'IGNORE';
+    defined syswrite $socket, $request or return (undef, "cannot send: $!");
+
+    my ($bytes, $head_end) = ('');
+    while (($head_end = index $bytes, "\r\n\r\n") < 0) {
+        my $got = sysread $socket, $bytes, 65536, length $bytes;
+        return (undef, defined $got ? 'closed without an answer' : "no answer: $!") unless $got;
+    }
+    my ($status_line, @lines) = split /\r\n/, substr $bytes, 0, $head_end;
+    substr $bytes, 0, $head_end + 4, '';
+    my ($version, $status) = $status_line =~ m{^HTTP/(1\.[01]) (\d{3})} or return (undef, "not HTTP: $status_line");
+    my %headers = map { /^([^:]+):\s*(.*?)\s*$/ ? (lc $1 => $2) : () } @lines;
+
+    my $length = $headers{'content-length'};
+    while (!defined $length || length $bytes < $length) {
+        my $got = sysread $socket, $bytes, 262_144, length $bytes;
+        return (undef, "the body stopped: $!") unless defined $got;
+        last unless $got;
+    }
+    my $connection = lc($headers{connection} || '');
+    my $keep_alive = defined $length && ($version eq '1.1' ? $connection ne 'close' : $connection eq 'keep-alive');
+    return ({ status => $status, headers => \%headers, body => $bytes, keep_alive => $keep_alive ? 1 : 0 }, undef);
+}
+
+# One request on a connection of its own.
+sub get {
+    my ($class, $port, $path) = @_;
+    my $socket = _connect($port) or return (undef, "cannot connect: $!");
+    return _exchange($socket, $port, $path);
+}
+
+# Opens connections, makes one request on each and leaves them open. Returns the sockets and what went wrong first.
+sub open_idle {
+    my ($class, $port, $path, $count) = @_;
+    my @sockets;
+    while (@sockets < $count) {
+        my $socket = _connect($port) or return (\@sockets, 'connection ' . (@sockets + 1) . ": $!");
+        my ($answer, $error) = _exchange($socket, $port, $path);
+        return (\@sockets, 'connection ' . (@sockets + 1) . ": $error") unless $answer;
+        return (\@sockets, "answers $answer->{status}") unless $answer->{status} == 200;
+        return (\@sockets, 'no keep-alive') unless $answer->{keep_alive};
+        push @sockets, $socket;
+    }
+    return (\@sockets, undef);
+}
+
+# How many of the sockets the server has closed meanwhile.
+sub closed_by_server {
+    my ($class, @sockets) = @_;
+    my $closed = 0;
+    for my $socket (@sockets) {
+        my $peeked = recv $socket, my $byte, 1, MSG_PEEK | MSG_DONTWAIT;
+        next if !defined $peeked && ($! == EAGAIN || $! == EWOULDBLOCK);
+        $closed++;
+    }
+    return $closed;
+}
+
+1;
+__END__
+
+=head1 NAME
+
+HydroBench::Client - the small HTTP client that checks servers and holds idle connections
+
+=head1 SYNOPSIS
+
+    my ($answer, $error)  = HydroBench::Client->get($port, '/');
+    my ($sockets, $error) = HydroBench::Client->open_idle($port, '/', 10_000);
+
+=cut

@@ -1,0 +1,137 @@
+package HydroBench::Server;
+use strict;
+use warnings;
+use IO::Socket::INET;
+use POSIX ();
+use Time::HiRes qw(sleep time);
+use HydroBench::Client;
+use HydroBench::Proc qw(tree slurp);
+
+my $START_TIMEOUT = 15;    # seconds
+my $STOP_TIMEOUT  = 5;
+
+# $description: one entry of HydroBench::Servers. $context: root, dir (scratch, exists), core (undef: not pinned), app,
+# file (path of the file that is served), copy (directory of a built copy, if the server is one).
+sub new {
+    my ($class, $description, $context) = @_;
+    return bless { %$description, context => $context, problem => undef, pid => undef }, $class;
+}
+
+sub name    { $_[0]{name} }
+sub problem { $_[0]{problem} }
+sub port    { $_[0]{port} }
+sub command { $_[0]{started_as} }
+
+# Returns at once; wait_ready tells whether it came up.
+sub start {
+    my ($self) = @_;
+    my $context = $self->{context};
+    $self->{port} = _free_port();
+    $self->{log}  = "$context->{dir}/$self->{name}-$context->{app}.log";
+
+    my @command = $self->{command}->({ %$context, port => $self->{port} });
+    unshift @command, 'taskset', '-c', $context->{core} if defined $context->{core};
+    $self->{started_as} = [@command];
+
+    defined(my $pid = fork) or die "cannot fork: $!\n";
+    if (!$pid) {
+        setpgrp 0, 0;
+        open STDIN,  '<',  '/dev/null';
+        open STDOUT, '>>', $self->{log};
+        open STDERR, '>&', \*STDOUT;
+        $ENV{HF_BENCH_FILE}      = $context->{file};
+        $ENV{HF_BENCH_FILE_SIZE} = -s $context->{file} if defined $context->{file};
+        exec { $command[0] } @command or POSIX::_exit(127);
+    }
+    $self->{pid} = $pid;
+    return $self;
+}
+
+# Waits until the server answers $path, then checks the answer: true, or false with problem() set.
+sub wait_ready {
+    my ($self, $path, $check) = @_;
+    my $deadline = time + $START_TIMEOUT;
+    while (1) {
+        return $self->fail('did not start: ' . $self->_last_words) unless $self->alive;
+        last if IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port}, Proto => 'tcp');
+        return $self->fail("does not listen after $START_TIMEOUT s: " . $self->_last_words) if time > $deadline;
+        sleep 0.05;
+    }
+    for my $attempt (1 .. 3) {
+        my ($answer, $error) = HydroBench::Client->get($self->{port}, $path);
+        $error = $check->($answer) if $answer;
+        return $self->fail("wrong answer: $error") if defined $error;
+        $self->{keep_alive} = $answer->{keep_alive};
+    }
+    return 1;
+}
+
+# False once the process we started is gone; problem() then says so.
+sub alive {
+    my ($self) = @_;
+    return 0 unless $self->{pid};
+    return 1 if waitpid($self->{pid}, POSIX::WNOHANG()) == 0;
+    my $how = $? & 127 ? 'killed by signal ' . ($? & 127) : 'exit status ' . ($? >> 8);
+    delete $self->{pid};
+    $self->fail("died ($how): " . $self->_last_words);
+    return 0;
+}
+
+sub cpu_seconds { HydroBench::Proc::cpu_seconds($_[0]{pid}) }
+sub private_kib { HydroBench::Proc::private_kib($_[0]{pid}) }
+
+# Ends the whole tree: politely, then not.
+sub stop {
+    my ($self) = @_;
+    my $pid  = delete $self->{pid} or return;
+    my @tree = tree($pid);
+    kill $self->{stop_signal} || 'TERM', $pid;
+    my $deadline = time + $STOP_TIMEOUT;
+    while (waitpid($pid, POSIX::WNOHANG()) == 0) {
+        if (time > $deadline) {
+            kill KILL => @tree;
+            waitpid $pid, 0;
+            last;
+        }
+        sleep 0.02;
+    }
+    kill KILL => -$pid;    # what is left of its process group
+    return;
+}
+
+# The first problem is the one that is told. Returns false.
+sub fail {
+    my ($self, $problem) = @_;
+    $self->{problem} = $problem unless defined $self->{problem};
+    return 0;
+}
+
+sub _last_words {
+    my ($self) = @_;
+    my @lines = grep { /\S/ } split /\n/, slurp($self->{log});
+    return @lines ? $lines[-1] : 'it said nothing';
+}
+
+sub _free_port {
+    my $socket = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 0, Listen => 1, Proto => 'tcp')
+        or die "no free port: $!\n";
+    return $socket->sockport;
+}
+
+1;
+__END__
+
+=head1 NAME
+
+HydroBench::Server - one running server: start, check, what it costs, stop
+
+=head1 SYNOPSIS
+
+    my $server = HydroBench::Server->new($description, { dir => $scratch, core => 0, app => 'hello', root => $root });
+    $server->start;
+    $server->wait_ready('/', sub { $_[0]{body} eq 'Hello World' ? undef : 'not hello' })
+        or warn $server->name, ': ', $server->problem, "\n";
+    my $cpu = $server->cpu_seconds;
+    $server->stop;
+
+=cut
