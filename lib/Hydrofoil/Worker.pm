@@ -1,0 +1,170 @@
+package Hydrofoil::Worker;
+use strict;
+use warnings;
+use File::Spec;
+use POSIX ();
+
+sub new {
+    my ($class, %args) = @_;
+    return bless { parent_pid => 0, report => sub { }, %args }, $class;
+}
+
+sub run {
+    my $self = shift;
+
+    my ($engine, $told);
+    my %handlers = $self->_handlers(sub {
+        $told = shift;
+        $engine->$told if $engine;
+    });
+    local @SIG{ keys %handlers } = values %handlers;
+    local $SIG{PIPE} = 'IGNORE';
+    POSIX::sigprocmask(POSIX::SIG_UNBLOCK(), $self->{blocked}) if $self->{blocked};
+
+    srand;
+    $self->{privileges}->drop;
+    my $app = $self->{app} || $self->{builder}->();
+    $engine = $self->_engine($app);
+    $self->{report}->('ready');
+
+    my $why = $told ? 'stopped' : $engine->run;
+    $self->{report}->("leaving $why");
+    return $why;
+}
+
+# Ctrl-C reaches the whole process group, and its meaning is the supervisor's to
+# decide. Handlers rather than IGNORE: programs that the application runs would
+# inherit that.
+sub _handlers {
+    my ($self, $tell) = @_;
+
+    my %signals  = %{ $self->{signals} };
+    my %handlers = map { $_ => sub { } } qw(HUP INT TTIN TTOU);
+    $handlers{USR1} = sub { $self->{log}->reopen };
+    $handlers{CHLD} = 'DEFAULT';
+    for my $signal (keys %signals) {
+        $handlers{$signal} = sub { $tell->($signals{$signal}) };
+    }
+    return %handlers;
+}
+
+sub _engine {
+    my ($self, $app) = @_;
+
+    my $settings = $self->{settings};
+    my %same = map { $_ => $settings->{$_} } qw(
+        keepalive keepalive_timeout header_timeout read_timeout write_timeout shutdown_timeout
+        max_body max_request_line max_header_size max_header_fields max_write_buffer
+    );
+    my $engine = Hydrofoil::Engine->new(
+        %same,
+        app                    => $app,
+        max_keepalive_requests => $settings->{max_keepalive_requests},
+        max_requests           => $self->{parent_pid} ? $self->_max_requests : 0,
+        tmpdir                 => defined $settings->{tmpdir} ? $settings->{tmpdir} : File::Spec->tmpdir,
+        server_name            => length $settings->{server_name_header} ? $settings->{server_name_header} : undef,
+        multiprocess           => $self->{parent_pid} ? 1 : 0,
+        harakiri               => 1,
+        logger                 => $self->{logger},
+        parent_pid             => $self->{parent_pid},
+    );
+    for my $listener (@{ $self->{listeners} }) {
+        $listener->keep_only($self->{number});
+        my @where = defined $listener->path ? ($listener->path, '') : ($listener->host, $listener->port);
+        $engine->listen(fileno $listener->handle_for($self->{number}), @where);
+    }
+    return $engine;
+}
+
+sub _max_requests {
+    my $self = shift;
+    my ($min, $max) = @{ $self->{settings} }{qw(min_requests max_requests)};
+    return $min + int rand($max - $min + 1);
+}
+
+1;
+
+__END__
+
+=head1 NAME
+
+Hydrofoil::Worker - sets up an engine and has it serve
+
+=head1 SYNOPSIS
+
+    use Hydrofoil::Worker;
+
+    my $why = Hydrofoil::Worker->new(
+        settings   => $settings,
+        app        => $app,
+        listeners  => \@listeners,
+        number     => 1,
+        log        => $log,
+        privileges => $privileges,
+        signals    => { TERM => 'stop', QUIT => 'drain' },
+    )->run;
+
+=head1 METHODS
+
+=head2 new
+
+    my $worker = Hydrofoil::Worker->new(%options);
+
+=over 4
+
+=item settings
+
+What L<Hydrofoil::Options> read.
+
+=item app, builder
+
+The application, or the code that loads it in C<run>.
+
+=item listeners
+
+A reference to a list of L<Hydrofoil::Listener>.
+
+=item number
+
+The worker's number, from 1: its socket with C<--reuseport>.
+
+=item log, privileges
+
+A L<Hydrofoil::Log> and a L<Hydrofoil::Privileges>.
+
+=item signals
+
+Which signals end it: C<stop> after the current application call, C<drain> when
+all that is under way is done.
+
+=item parent_pid
+
+The supervisor's process id: the worker leaves when that is gone, and after as
+many requests as the settings say. Default 0: there is none, and it does neither.
+
+=item report
+
+Called with C<ready>, and with C<leaving> and the reason. Default: nothing.
+
+=item blocked
+
+A L<POSIX::SigSet> to unblock once the handlers stand. Default: none.
+
+=item logger
+
+The C<psgix.logger>. Default: none.
+
+=back
+
+=head2 run
+
+    my $why = $worker->run;
+
+Gives up privileges, seeds the random numbers, loads the application if it is to
+be loaded here, and serves. Returns C<stopped>, C<drained>, C<max-requests>,
+C<harakiri> or C<orphaned>. Dies if the application does not load.
+
+SIGUSR1 reopens the error log. HUP, INT, TTIN and TTOU do nothing unless
+C<signals> has them.
+
+=cut
