@@ -1,0 +1,160 @@
+/* engine.h - the server without an application: sockets in, complete requests out.
+ *
+ *     hf_engine *e = hf_engine_create(&config);
+ *     hf_engine_listen(e, fd, "127.0.0.1", "5000");
+ *     hf_engine_lock(e);
+ *     while (!hf_engine_finished(e)) {
+ *         hf_engine_poll(e, -1);
+ *         while ((r = hf_engine_next(e, &events)))
+ *             ... answer r with the functions of request.h; release the lock while application code runs ...
+ *         while ((owner = hf_engine_released(e)))
+ *             ... it is no longer needed ...
+ *     }
+ *     hf_engine_unlock(e);
+ *     hf_engine_destroy(e);
+ *
+ * One thread holds the engine at a time, by its lock. All state hangs off the struct, so that a process may run several.
+ * Times are monotonic milliseconds, durations milliseconds, sizes bytes.
+ */
+#ifndef HF_ENGINE_H
+#define HF_ENGINE_H
+
+#include "base.h"
+#include "buffer.h"
+#include "connection.h"
+#include "http1.h"
+#include "listener.h"
+#include "output.h"
+#include "poller.h"
+#include "request.h"
+#include "status.h"
+#include "timer.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+typedef struct hf_config {
+    hf_http1_limits limits;
+    uint64_t max_body;               /* bytes of a request body; above: 413; 0: no limit */
+    uint64_t body_memory;            /* bytes of a body that stay in memory; above: a temporary file */
+    uint64_t max_write_buffer;       /* bytes of an answer that wait in memory for a slow reader */
+    uint32_t max_keepalive_requests; /* per connection; 0: no limit */
+    uint64_t max_requests;           /* of this engine, then it drains; 0: no limit */
+    bool keepalive;
+    uint32_t keepalive_timeout;      /* ms between two requests; 0: no limit, as for the others */
+    uint32_t header_timeout;         /* ms for a whole request head */
+    uint32_t read_timeout;           /* ms between two reads of a body */
+    uint32_t write_timeout;          /* ms between two writes to a slow reader */
+    uint32_t shutdown_timeout;       /* ms that draining may take */
+    uint32_t accept_batch;           /* connections accepted in one go */
+    int parent_pid;                  /* stop when this is no longer the parent; 0: do not look */
+    const char *server_name;         /* what the Server header says; NULL: no such header. Copied. */
+    const char *tmpdir;              /* where large bodies go. Copied. */
+    void (*log)(void *arg, const char *line); /* a line for the error log, without newline; lock held */
+    void *log_arg;
+} hf_config;
+
+extern const hf_config hf_config_default;
+
+enum hf_finish { HF_RUNNING = 0, HF_STOPPED, HF_DRAINED, HF_MAX_REQUESTS, HF_HARAKIRI, HF_ORPHANED };
+
+typedef struct hf_engine {
+    hf_config config;
+    hf_poller *poller;
+    hf_wheel wheel;
+    pthread_mutex_t mutex;
+    uint64_t now;                 /* ms, as of the last poll */
+    time_t date_second;           /* what date_block was made for */
+    char date_block[320];         /* "Date: ...\r\nServer: ...\r\n" */
+    uint32_t date_len;            /* bytes of its Date line */
+    uint32_t date_server_len;     /* bytes of all of it */
+
+    hf_request *ready_head, *ready_tail; /* requests with events to report */
+    hf_out_item *released;        /* items whose owners are to be reported */
+    hf_listener *listeners;
+    hf_conn *conns;               /* all that are open */
+    hf_conn *graveyard;           /* closed in this turn */
+    uint32_t n_conns;
+
+    hf_buf_pool bufs;
+    hf_conn *conn_pool;
+    hf_request *request_pool;
+    hf_out_item *item_pool;
+    char *scratch;                /* HF_SCRATCH bytes to read bodies into */
+
+    uint64_t n_requests;          /* handed out */
+    uint64_t n_accepted;
+    uint64_t drain_until;         /* ms; 0: not draining */
+    uint64_t accept_again;        /* ms: when to listen again after the descriptors ran out; 0: listening */
+    uint64_t next_tick;           /* ms: the next look at what is looked at once a second */
+    uint64_t next_fd_complaint;   /* ms: do not fill the log */
+    enum hf_finish finish_as;     /* why it drains */
+    volatile sig_atomic_t stop_asked, drain_asked; /* set by hf_engine_stop/drain, seen by the next poll */
+    volatile sig_atomic_t polling; /* waiting in the poller */
+    bool stopped;
+} hf_engine;
+
+#define HF_SCRATCH 131072u
+
+/* NULL with errno set. The config is copied. */
+hf_engine *hf_engine_create(const hf_config *config);
+
+/* Closes every connection. Listening sockets stay open: they are the caller's. Owners that were not reported yet must be
+ * fetched with hf_engine_released() after hf_engine_close_all(). */
+void hf_engine_close_all(hf_engine *e);
+void hf_engine_destroy(hf_engine *e);
+
+static inline void hf_engine_lock(hf_engine *e)
+{
+    pthread_mutex_lock(&e->mutex);
+}
+
+static inline void hf_engine_unlock(hf_engine *e)
+{
+    pthread_mutex_unlock(&e->mutex);
+}
+
+/* Accepts from a listening, non-blocking socket. host and port are what the application will see as SERVER_NAME and
+ * SERVER_PORT; for a unix socket its path and "". 0, or -1 with errno set. */
+int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port);
+
+/* One turn: waits at most max_wait ms (never longer than a second), reads, parses, sends, keeps deadlines. */
+void hf_engine_poll(hf_engine *e, int max_wait);
+
+/* The next request with something to report (HF_REQ_*), or NULL. */
+hf_request *hf_engine_next(hf_engine *e, unsigned *events);
+
+/* The next owner of bytes that are no longer needed, or NULL. */
+void *hf_engine_released(hf_engine *e);
+
+/* Safe in a signal handler, without the lock. Stop: the loop ends as soon as it can. Drain: no new connections, what was
+ * begun is finished, idle connections are closed, then the loop ends. */
+void hf_engine_stop(hf_engine *e);
+void hf_engine_drain(hf_engine *e);
+
+/* Drains for a reason of its own. With the lock. */
+void hf_engine_begin_drain(hf_engine *e, enum hf_finish why);
+
+/* HF_RUNNING, or why the loop should end. */
+enum hf_finish hf_engine_finished(const hf_engine *e);
+
+/* A line for the error log. */
+void hf_engine_log(hf_engine *e, const char *fmt, ...) HF_PRINTF(2, 3);
+
+/* Internal to engine/: */
+hf_request *hf_engine_request_get(hf_engine *e);
+void hf_engine_ready(hf_request *r, unsigned event, bool front);
+void hf_engine_pause_accepting(hf_engine *e, uint32_t ms);
+static inline bool hf_engine_draining(const hf_engine *e)
+{
+    return e->drain_until != 0;
+}
+uint64_t hf_monotonic_ms(void);
+void hf_engine_refresh_date(hf_engine *e);
+
+/* The client's address and port as text, "" for a unix socket. `dst` has room for HF_ADDR_TEXT bytes. Returns the length. */
+#define HF_ADDR_TEXT 48
+size_t hf_address_text(const hf_address *a, char *dst);
+uint16_t hf_address_port(const hf_address *a);
+
+#endif
