@@ -170,7 +170,7 @@ sub wire {
     # Always this server: the address comes from the server, not the client.
     my $host   = $env->{SERVER_NAME} =~ /\A(?!0\.)\d+(?:\.\d+){3}\z/ ? $env->{SERVER_NAME} : '127.0.0.1';
     my $socket = IO::Socket::INET->new(PeerAddr => $host, PeerPort => $env->{SERVER_PORT}, Timeout => 2)
-        or return answer({ problem => "The server did not take a second connection on port $env->{SERVER_PORT}." });
+        or return answer({ problem => 'The server cannot be reached by a connection of its own.' });
     return answer({ events => converse($socket, @$says) });
 }
 
