@@ -27,7 +27,7 @@ my @GROUPS = (
     'Listening' => [
         { names => [qw(host o)],    type => 'string', default => '', value => 'HOST', help => 'address (all IPv4 addresses)' },
         { names => [qw(port p)],    type => 'port',   default => 5000, value => 'N', help => 'TCP port; 0: any free one (5000)' },
-        { names => [qw(listen l)],  type => 'list',   value => 'WHERE', help => 'host:port, :port, [v6]:port or a path; repeatable' },
+        { names => [qw(listen l)],  type => 'list',   value => 'WHERE', help => 'host:port, :port, [v6]:port, a path; repeatable' },
         { names => [qw(socket S)],  type => 'string', value => 'PATH', help => 'a unix socket' },
         { names => [qw(backlog)],   type => 'count', default => 16384, least => 1, value => 'N',
             help => 'queue of connections to accept (16384)' },

@@ -155,10 +155,8 @@ sub _reopen_log {
 sub _change_target {
     my ($self, $by) = @_;
 
-    my $target = max(1, $self->{target} + $by);
-    return if $target == $self->{target};
-    $self->{target} = $target;
-    $self->{log}->info("received SIG" . ($by > 0 ? 'TTIN' : 'TTOU') . ": $target " . _workers($target));
+    my $target = $self->{target} = max(1, $self->{target} + $by);
+    $self->{log}->info('received SIG' . ($by > 0 ? 'TTIN' : 'TTOU') . ": $target worker" . ($target == 1 ? '' : 's'));
     return;
 }
 
@@ -414,8 +412,6 @@ sub _entitle {
 }
 
 sub _who { "worker $_[0]{number} (pid $_[0]{pid})" }
-
-sub _workers { $_[0] == 1 ? 'worker' : 'workers' }
 
 sub _now { clock_gettime(CLOCK_MONOTONIC) }
 

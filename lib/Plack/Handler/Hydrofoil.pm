@@ -109,7 +109,6 @@ sub _try_out {
         $_->flush for \*STDOUT, \*STDERR;
         POSIX::_exit($loads ? 0 : 1);
     }
-    local $?;
     waitpid $pid, 0;
     fail('the application does not load; nothing was started') if $?;
     return;

@@ -93,7 +93,8 @@ sub workers {
         my $line = <$handle>;
         push @children, $1 if defined $line && $line =~ /^([0-9]+) \(.*\) [^Z] $pid /s;
     }
-    return sort { $a <=> $b } @children;
+    @children = sort { $a <=> $b } @children;
+    return @children;
 }
 
 sub wait_for_workers {
