@@ -1,8 +1,8 @@
 /* scan.c - the scanners of scan.h, one set of three per instruction set.
  *
  * The vector versions are compiled with function attributes instead of compiler flags, so that one object file holds
- * all of them and still starts on any x86-64. What is left at the end of a buffer, less than one vector, is done byte
- * by byte: a wider load would read past `end`.
+ * all of them and still starts on any x86-64. What is left at the end of a buffer, less than one vector, is done in
+ * smaller steps: a wider load would read past `end`.
  */
 #include "scan.h"
 
@@ -33,8 +33,21 @@ static inline bool stops_target(unsigned char c)
     return c <= 0x20 || c == 0x7f;
 }
 
+/* Eight bytes at a time, the arithmetic way: a byte below `n` (at most 0x80) borrows when n is taken from it, and DEL is
+ * the byte that 0x7f turns to nothing. A borrow may run on into the next byte, so the answer is only whether there is one. */
+#define EACH_BYTE 0x0101010101010101u
+
+static inline bool has_below_or_del(const char *p, unsigned n)
+{
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return (((v - EACH_BYTE * n) | ((v ^ EACH_BYTE * 0x7f) - EACH_BYTE)) & ~v & EACH_BYTE * 0x80) != 0;
+}
+
 static inline const char *value_tail(const char *p, const char *end)
 {
+    while (end - p >= 8 && !has_below_or_del(p, 0x20))
+        p += 8;
     while (p < end && !stops_value((unsigned char)*p))
         p++;
     return p;
@@ -42,6 +55,8 @@ static inline const char *value_tail(const char *p, const char *end)
 
 static inline const char *target_tail(const char *p, const char *end)
 {
+    while (end - p >= 8 && !has_below_or_del(p, 0x21))
+        p += 8;
     while (p < end && !stops_target((unsigned char)*p))
         p++;
     return p;
