@@ -34,6 +34,12 @@ my %page = (
         my $env = shift;
         sub { my $w = $_[0]->([200, [@text]]); $w->write('last '); $env->{'psgix.harakiri.commit'} = 1; $w->write('words'); $w->close }
     },
+    '/harakiri-delete' => sub {
+        my $env = shift;
+        delete $env->{HTTP_HOST};
+        $env->{'psgix.harakiri.commit'} = 1;
+        [200, [@text], ["last words of $$"]]
+    },
     '/harakiri-not' => sub { $_[0]{'psgix.harakiri.commit'} = 0; [200, [@text], ['plain']] },
     '/cleanup' => sub {
         my $env = shift;
@@ -129,7 +135,7 @@ check 'psgix.io costs no descriptors' => sub {
 };
 
 check 'psgix.harakiri.commit replaces the worker after the answer' => sub {
-    for my $page (qw(/harakiri /harakiri-stream)) {
+    for my $page (qw(/harakiri /harakiri-stream /harakiri-delete)) {
         my $pid = $server->worker_pid;
         my $client = $server->connect;
         my $answer = $client->ask("GET $page");
@@ -152,6 +158,18 @@ check 'cleanup handlers run after the answer has left' => sub {
     ok poll_until(sub { $server->recorded == 2 }), 'then they run';
     is join(', ', $server->recorded), 'cleanup /cleanup one, cleanup /cleanup two', 'in order, with the environment';
     is $client->ask('GET /plain')->body, 'plain', 'and the connection goes on';
+};
+
+check 'cleanup handlers do not hold up an answer with another request behind it' => sub {
+    unlink "$gate/go";
+    $server->forget_recorded;
+    my $client = $server->connect;
+    $client->send(req('GET /cleanup') . req('GET /plain'));
+    is $client->read_response('GET')->body, 'answered', 'the answer is here';
+    is join(', ', $server->recorded), '', 'while the handlers have not run';
+    open my $go, '>', "$gate/go" or die $!;
+    is $client->read_response('GET')->body, 'plain', 'then the next answer';
+    ok poll_until(sub { $server->recorded == 2 }), 'and the handlers';
 };
 
 check 'an array of handlers may be set anew' => sub {

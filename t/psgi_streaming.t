@@ -339,4 +339,12 @@ check 'a client that leaves without reading is noticed by the writer too' => sub
     is $server->get('/plain')->body, 'plain', 'the next client is served';
 };
 
+check 'TERM ends a worker that waits for a slow reader' => sub {
+    my $client = $server->connect(receive_buffer => 8_192);
+    $client->send(req('GET /endless'));
+    $client->read_at_least(10_000);
+    sleep 0.3;
+    ok $server->stop, 'by itself';
+};
+
 done_testing;
