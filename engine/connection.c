@@ -555,7 +555,7 @@ void hf_conn_request_done(hf_conn *c)
 {
     hf_engine *e = c->engine;
     hf_request *r = c->req;
-    bool close = r->close;
+    bool close = r->close, cork = !r->flush_now;
     e->now = hf_monotonic_ms();
     c->n_requests++;
     if (c->in) {
@@ -573,7 +573,7 @@ void hf_conn_request_done(hf_conn *c)
         return;
     }
     c->state = HF_CONN_IDLE;
-    if (c->in && c->burst < MAX_BURST && c->out.bytes < MAX_CORKED) {
+    if (c->in && cork && c->burst < MAX_BURST && c->out.bytes < MAX_CORKED) {
         advance(c, true);
         if (c->state == HF_CONN_BUSY && c->req) { /* the next one is complete: their answers leave together */
             c->burst++;

@@ -39,6 +39,7 @@ typedef struct hf_request {
     bool chunked;                 /* we frame the body by chunks */
     bool no_body;                 /* HEAD, 204, 304: body bytes are dropped */
     bool close;                   /* the connection ends with this answer */
+    bool flush_now;               /* it does not wait for the answers of further pipelined requests */
     bool overlong;                /* there was more body than Content-Length promised */
     int16_t status;
     int64_t length_left;          /* body bytes that Content-Length still promises; -1: no promise */

@@ -3,6 +3,8 @@
 #include "connection.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -46,14 +48,37 @@ static ssize_t plain_write(hf_conn *c, const struct iovec *iov, int n_iov, bool 
     return n;
 }
 
+#ifdef __linux__
+/* sendfile(2) has no flag against SIGPIPE, and ignoring the signal would be inherited by the programs that an application
+ * starts. So it is blocked meanwhile, and taken back if it came. */
+static ssize_t sendfile_quietly(int out, int in, int64_t offset, size_t len)
+{
+    sigset_t pipe_only, before;
+    off_t at = (off_t)offset;
+    ssize_t n;
+    sigemptyset(&pipe_only);
+    sigaddset(&pipe_only, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+    do
+        n = sendfile(out, in, &at, len);
+    while (n < 0 && errno == EINTR);
+    int why = errno;
+    if (n < 0 && why == EPIPE) {
+        struct timespec none = {0};
+        while (sigtimedwait(&pipe_only, NULL, &none) < 0 && errno == EINTR)
+            ;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = why;
+    return n;
+}
+#endif
+
 static ssize_t plain_sendfile(hf_conn *c, int fd, int64_t offset, size_t len)
 {
     ssize_t n;
 #ifdef __linux__
-    off_t at = (off_t)offset;
-    do
-        n = sendfile(c->fd, fd, &at, len);
-    while (n < 0 && errno == EINTR);
+    n = sendfile_quietly(c->fd, fd, offset, len);
     if (n >= 0 || (errno != EINVAL && errno != ENOSYS))
         return n;
 #endif

@@ -1,0 +1,669 @@
+/* env.c - the PSGI environment (PSGI 1.1, "The Environment"), built fast. */
+#include "bridge.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+/* Fixed keys; X(id, "name"). The first group changes with every request, the second never. */
+#define VARIABLE_KEYS(X)                                                                                               \
+    X(REQUEST_METHOD, "REQUEST_METHOD")                                                                                \
+    X(SCRIPT_NAME, "SCRIPT_NAME")                                                                                      \
+    X(PATH_INFO, "PATH_INFO")                                                                                          \
+    X(REQUEST_URI, "REQUEST_URI")                                                                                      \
+    X(QUERY_STRING, "QUERY_STRING")                                                                                    \
+    X(SERVER_NAME, "SERVER_NAME")                                                                                      \
+    X(SERVER_PORT, "SERVER_PORT")                                                                                      \
+    X(SERVER_PROTOCOL, "SERVER_PROTOCOL")                                                                              \
+    X(REMOTE_ADDR, "REMOTE_ADDR")                                                                                      \
+    X(REMOTE_PORT, "REMOTE_PORT")                                                                                      \
+    X(CONTENT_LENGTH, "CONTENT_LENGTH")                                                                                \
+    X(CONTENT_TYPE, "CONTENT_TYPE")                                                                                    \
+    X(URL_SCHEME, "psgi.url_scheme")
+#define CONSTANT_KEYS(X)                                                                                               \
+    X(VERSION, "psgi.version")                                                                                         \
+    X(INPUT, "psgi.input")                                                                                             \
+    X(ERRORS, "psgi.errors")                                                                                           \
+    X(MULTITHREAD, "psgi.multithread")                                                                                 \
+    X(MULTIPROCESS, "psgi.multiprocess")                                                                               \
+    X(RUN_ONCE, "psgi.run_once")                                                                                       \
+    X(STREAMING, "psgi.streaming")                                                                                     \
+    X(NONBLOCKING, "psgi.nonblocking")                                                                                 \
+    X(INPUT_BUFFERED, "psgix.input.buffered")                                                                          \
+    X(IO, "psgix.io")                                                                                                  \
+    X(HARAKIRI, "psgix.harakiri")                                                                                      \
+    X(CLEANUP, "psgix.cleanup")                                                                                        \
+    X(CLEANUP_HANDLERS, "psgix.cleanup.handlers")                                                                      \
+    X(INFORMATIONAL, "psgix.informational")                                                                            \
+    X(LOGGER, "psgix.logger")
+
+enum key {
+#define X(id, name) KEY_##id,
+    VARIABLE_KEYS(X) CONSTANT_KEYS(X)
+#undef X
+        KEY_HEADERS, /* of header id n: KEY_HEADERS + n */
+    KEY_LEARNED = KEY_HEADERS + HF_HDR_COUNT,
+};
+
+#define FIRST_CONSTANT KEY_VERSION
+#define NO_KEY 0xffffu
+
+/* --- keys --- */
+
+static void add_key(pTHX_ hf_worker *w, U32 at, const char *name, STRLEN len)
+{
+    hf_key *k = &w->keys[at];
+    k->name = newSVpvn_share(name, (I32)len, 0);
+    k->hash = SvSHARED_HASH(k->name);
+    k->hek = SvSHARED_HEK_FROM_PV(SvPVX_const(k->name));
+    (void)hv_store(w->key_index, name, (I32)len, newSVuv(at), 0);
+}
+
+/* "HTTP_" and the header's name in capitals with '-' as '_'. Returns the length. */
+static STRLEN header_key(char *dst, const char *name, STRLEN len)
+{
+    STRLEN i;
+    memcpy(dst, "HTTP_", 5);
+    for (i = 0; i < len; i++) {
+        char ch = name[i];
+        dst[5 + i] = ch == '-' ? '_' : ch >= 'a' && ch <= 'z' ? (char)(ch - 32) : ch;
+    }
+    return len + 5;
+}
+
+/* Header names that are not in the engine's list, as they were sent, with the number of their key. Bounded: names beyond
+ * are written the slow way. */
+#define NAME_BUCKETS 1024u
+#define NAME_MAX_LEN 64u
+#define MAX_NAMES 768u
+
+typedef struct hf_name_cache {
+    U32 n;
+    struct {
+        U16 key; /* NO_KEY: free */
+        U8 len;
+        char name[NAME_MAX_LEN];
+    } bucket[NAME_BUCKETS];
+} hf_name_cache;
+
+static U32 name_hash(const char *name, STRLEN len)
+{
+    U32 h = 2166136261u;
+    STRLEN i;
+    for (i = 0; i < len; i++)
+        h = (h ^ (U8)name[i]) * 16777619u;
+    return h;
+}
+
+/* The key of a header that is not in the engine's list, NO_KEY if it is not (to be) remembered. */
+static U32 learned_key(pTHX_ hf_worker *w, const char *name, STRLEN len)
+{
+    hf_name_cache *cache = w->names;
+    char key[NAME_MAX_LEN + 5];
+    STRLEN key_len;
+    SV **known;
+    U32 at, i;
+    if (len > NAME_MAX_LEN)
+        return NO_KEY;
+    i = name_hash(name, len) & (NAME_BUCKETS - 1);
+    for (; cache->bucket[i].key != NO_KEY; i = (i + 1) & (NAME_BUCKETS - 1))
+        if (cache->bucket[i].len == len && memcmp(cache->bucket[i].name, name, len) == 0)
+            return cache->bucket[i].key;
+    key_len = header_key(key, name, len);
+    known = hv_fetch(w->key_index, key, (I32)key_len, 0);
+    if (known) {
+        at = (U32)SvUV(*known);
+    } else {
+        if (w->n_keys >= HF_MAX_KEYS || cache->n >= MAX_NAMES)
+            return NO_KEY;
+        at = w->n_keys++;
+        add_key(aTHX_ w, at, key, key_len);
+    }
+    if (cache->n >= MAX_NAMES)
+        return at;
+    cache->bucket[i].key = (U16)at;
+    cache->bucket[i].len = (U8)len;
+    memcpy(cache->bucket[i].name, name, len);
+    cache->n++;
+    return at;
+}
+
+/* --- values that are made when they are asked for --- */
+
+/* psgix.io and psgix.informational cost more to make than a whole request and few applications look at them. Their values
+ * have get magic that makes them. */
+static int lazy_io_get(pTHX_ SV *sv, MAGIC *mg);
+static int lazy_informational_get(pTHX_ SV *sv, MAGIC *mg);
+
+static const MGVTBL lazy_io = {lazy_io_get, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+static const MGVTBL lazy_informational = {lazy_informational_get, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+
+typedef struct lazy_data {
+    hf_worker *w;
+    hf_env *env;
+} lazy_data;
+
+static int lazy_set(pTHX_ SV *sv, const MGVTBL *vtbl, SV *value)
+{
+    sv_unmagicext(sv, PERL_MAGIC_ext, (MGVTBL *)vtbl);
+    sv_setsv(sv, value ? value : &PL_sv_undef);
+    SvREFCNT_dec(value);
+    return 0;
+}
+
+static SV *make_io(pTHX_ hf_worker *w, hf_request *r)
+{
+    dSP;
+    SV *io = NULL;
+    int fd, family;
+    hf_engine_lock(w->engine);
+    fd = r ? hf_request_expose_io(r) : -1;
+    family = r && r->conn ? r->conn->peer.family : 0;
+    hf_engine_unlock(w->engine);
+    if (fd < 0)
+        return NULL;
+    ENTER;
+    SAVETMPS;
+    PUSHMARK(SP);
+    EXTEND(SP, 2);
+    mPUSHi(fd);
+    mPUSHp(family == AF_INET ? "inet" : family == AF_INET6 ? "inet6" : "unix",
+           family == AF_INET ? 4 : family == AF_INET6 ? 5 : 4);
+    PUTBACK;
+    if (call_pv("Hydrofoil::_io_handle", G_SCALAR | G_EVAL) == 1) {
+        SPAGAIN;
+        io = newSVsv(POPs);
+        PUTBACK;
+    }
+    FREETMPS;
+    LEAVE;
+    return io;
+}
+
+static int lazy_io_get(pTHX_ SV *sv, MAGIC *mg)
+{
+    lazy_data *d = (lazy_data *)mg->mg_ptr;
+    hf_request *r = d->env->request_of_lazy;
+    hf_worker *w = d->w;
+    return lazy_set(aTHX_ sv, &lazy_io, r ? make_io(aTHX_ w, r) : NULL);
+}
+
+static int lazy_informational_get(pTHX_ SV *sv, MAGIC *mg)
+{
+    lazy_data *d = (lazy_data *)mg->mg_ptr;
+    hf_request *r = d->env->request_of_lazy;
+    return lazy_set(aTHX_ sv, &lazy_informational, r ? hf_stream_informational(aTHX_ d->w, r) : NULL);
+}
+
+static SV *lazy_new(pTHX_ hf_worker *w, hf_env *env, const MGVTBL *vtbl)
+{
+    SV *sv = newSV_type(SVt_PVMG);
+    lazy_data d;
+    d.w = w;
+    d.env = env;
+    sv_magicext(sv, NULL, PERL_MAGIC_ext, (MGVTBL *)vtbl, (const char *)&d, sizeof(d));
+    return sv;
+}
+
+/* --- setting values --- */
+
+static SV *store(pTHX_ hf_worker *w, hf_env *env, U32 key, SV *value)
+{
+    const hf_key *k = &w->keys[key];
+    (void)hv_common(env->hv, k->name, NULL, 0, 0, HV_FETCH_ISSTORE | HV_FETCH_JUST_SV, value, k->hash);
+    env->slot[key] = value;
+    env->exact = FALSE;
+    if (key < FIRST_CONSTANT || key >= KEY_HEADERS)
+        env->variable[env->n_variable++] = (U16)key;
+    return value;
+}
+
+/* The buffer of a variable key's value, with room for len bytes; end_string() says how many were written. */
+static char *begin_string(pTHX_ hf_worker *w, hf_env *env, U32 key, STRLEN len)
+{
+    SV *sv = env->slot[key];
+    env->stamp[key] = env->request;
+    if (HF_UNLIKELY(!sv)) {
+        sv = store(aTHX_ w, env, key, newSV(len < 30 ? 31 : len + 1));
+        SvPOK_only(sv);
+        return SvPVX(sv);
+    }
+    if (HF_UNLIKELY(SvTHINKFIRST(sv) || (SvFLAGS(sv) & (SVTYPEMASK | SVf_POK | SVp_POK | SVf_UTF8)) != (SVt_PV | SVf_POK | SVp_POK)))
+        sv_setpvn(sv, "", 0); /* its buffer is shared with a copy that the application made */
+    return SvGROW(sv, len + 1);
+}
+
+static void end_string(SV *sv, STRLEN len)
+{
+    SvCUR_set(sv, len);
+    *SvEND(sv) = '\0';
+    SvPOK_only(sv);
+}
+
+static void set_string(pTHX_ hf_worker *w, hf_env *env, U32 key, const char *bytes, STRLEN len)
+{
+    char *dst = begin_string(aTHX_ w, env, key, len);
+    memcpy(dst, bytes, len);
+    end_string(env->slot[key], len);
+}
+
+static void append_string(pTHX_ hf_env *env, U32 key, const char *joint, const char *bytes, STRLEN len)
+{
+    sv_catpvn(env->slot[key], joint, 2);
+    sv_catpvn(env->slot[key], bytes, len);
+}
+
+/* Keys that no header may become, whatever the spelling of its name. */
+static bool is_withheld(U32 key)
+{
+    return key == KEY_HEADERS + HF_HDR_PROXY || key == KEY_HEADERS + HF_HDR_TRANSFER_ENCODING ||
+           key == KEY_HEADERS + HF_HDR_CONTENT_TYPE || key == KEY_HEADERS + HF_HDR_CONTENT_LENGTH;
+}
+
+/* A header that may be repeated: values are joined, as RFC 9110 section 5.3 allows, cookies by "; " (RFC 9113, 8.2.3). */
+static void set_header(pTHX_ hf_worker *w, hf_env *env, const hf_field *f, const char *base, bool only_if_new)
+{
+    const char *value = base + f->value.off;
+    U32 key;
+    switch (f->id) {
+    case HF_HDR_CONTENT_TYPE:
+        key = KEY_CONTENT_TYPE;
+        break;
+    case HF_HDR_CONTENT_LENGTH:    /* from what was read */
+    case HF_HDR_TRANSFER_ENCODING: /* the body is decoded; the field would lie about it */
+    case HF_HDR_PROXY:             /* HTTP_PROXY configures HTTP clients of CGI programs ("httpoxy") */
+        return;
+    case HF_HDR_OTHER:
+        key = learned_key(aTHX_ w, base + f->name.off, f->name.len);
+        if (HF_UNLIKELY(key == NO_KEY)) {
+            char small[256];
+            STRLEN len = (STRLEN)f->name.len + 5;
+            char *name = len <= sizeof(small) ? small : (char *)safemalloc(len);
+            SV **old;
+            header_key(name, base + f->name.off, f->name.len);
+            old = hv_fetch(env->hv, name, (I32)len, 0);
+            if (!old)
+                (void)hv_store(env->hv, name, (I32)len, newSVpvn(value, f->value.len), 0);
+            else if (!only_if_new)
+                sv_catpvf(*old, ", %.*s", (int)f->value.len, value);
+            env->n_seen = 0; /* keys that nobody keeps track of: not to be reused */
+            if (name != small)
+                safefree(name);
+            return;
+        }
+        if (is_withheld(key))
+            return;
+        break;
+    default:
+        key = KEY_HEADERS + f->id;
+    }
+    if (HF_LIKELY(!env->slot[key] || env->stamp[key] != env->request))
+        set_string(aTHX_ w, env, key, value, f->value.len);
+    else if (!only_if_new)
+        append_string(aTHX_ env, key, f->id == HF_HDR_COOKIE ? "; " : ", ", value, f->value.len);
+}
+
+/* --- reuse --- */
+
+/* Remembers what is in the hash. */
+static void remember(hf_worker *w, hf_env *env)
+{
+    HV *hv = env->hv;
+    HE **buckets = HvARRAY(hv);
+    STRLEN i;
+    U32 n = 0, k;
+    for (i = 0; i <= HvMAX(hv); i++) {
+        HE *he;
+        for (he = buckets[i]; he; he = HeNEXT(he)) {
+            env->seen[n].hek = HeKEY_hek(he);
+            env->seen[n].value = HeVAL(he);
+            env->seen[n].key = NO_KEY;
+            n++;
+        }
+    }
+    /* Which key is which: shared hash keys are the same pointer. */
+    for (k = 0; k < w->n_keys; k++) {
+        if (!env->slot[k])
+            continue;
+        for (i = 0; i < n; i++)
+            if (env->seen[i].value == env->slot[k]) {
+                env->seen[i].key = (U16)k;
+                break;
+            }
+    }
+    env->n_seen = n;
+    env->exact = TRUE;
+}
+
+/* Is a constant still what was put there? */
+static bool is_intact(hf_worker *w, hf_env *env, U32 key, SV *sv)
+{
+    switch (key) {
+    case KEY_VERSION:
+        return SvROK(sv) && SvRV(sv) == SvRV(w->version);
+    case KEY_ERRORS:
+        return SvROK(sv) && SvRV(sv) == SvRV(w->errors);
+    case KEY_INPUT:
+        return SvROK(sv) && SvTYPE(SvRV(sv)) == SVt_PVGV;
+    case KEY_LOGGER:
+        return SvROK(sv) && w->logger && SvRV(sv) == SvRV(w->logger);
+    case KEY_CLEANUP_HANDLERS:
+        return SvROK(sv) && SvRV(sv) == (SV *)env->cleanup && SvREFCNT(env->cleanup) == 2 && AvFILLp(env->cleanup) < 0 &&
+               !SvMAGICAL(env->cleanup);
+    case KEY_IO:
+    case KEY_INFORMATIONAL:
+        return SvTYPE(sv) == SVt_PVMG && SvGMAGICAL(sv) && !SvOK(sv);
+    case KEY_MULTITHREAD:
+        return SvIOK(sv) && !SvPOK(sv) && SvIVX(sv) == w->multithread;
+    case KEY_MULTIPROCESS:
+        return SvIOK(sv) && !SvPOK(sv) && SvIVX(sv) == w->multiprocess;
+    case KEY_RUN_ONCE:
+    case KEY_NONBLOCKING:
+        return SvIOK(sv) && !SvPOK(sv) && SvIVX(sv) == 0;
+    case KEY_HARAKIRI:
+        return SvIOK(sv) && !SvPOK(sv) && SvIVX(sv) == w->harakiri;
+    case KEY_STREAMING:
+    case KEY_INPUT_BUFFERED:
+    case KEY_CLEANUP:
+        return SvIOK(sv) && !SvPOK(sv) && SvIVX(sv) == 1;
+    default: /* a variable one: it is written anew, so it only has to be an ordinary scalar of our own */
+        return SvTYPE(sv) <= SVt_PVMG && SvTYPE(sv) >= SVt_PV && !SvMAGICAL(sv) && !SvROK(sv) && !SvREADONLY(sv);
+    }
+}
+
+/* Nothing was added, deleted, replaced or kept? */
+static bool is_untouched(pTHX_ hf_worker *w, hf_env *env)
+{
+    HV *hv = env->hv;
+    HE **buckets = HvARRAY(hv);
+    STRLEN i;
+    U32 n = 0;
+    if (!env->exact || !env->n_seen || SvREFCNT(hv) != 1 || SvREFCNT(env->rv) != 1 || !SvROK(env->rv) ||
+        SvRV(env->rv) != (SV *)hv || SvOOK(hv) || SvMAGICAL(hv) || SvOBJECT(hv) || HvUSEDKEYS(hv) != env->n_seen)
+        return FALSE;
+    for (i = 0; i <= HvMAX(hv); i++) {
+        HE *he;
+        for (he = buckets[i]; he; he = HeNEXT(he), n++) {
+            SV *sv = HeVAL(he);
+            if (n >= env->n_seen || env->seen[n].value != sv || env->seen[n].hek != HeKEY_hek(he) ||
+                SvREFCNT(sv) != (sv == env->io || sv == env->informational ? 2 : 1) || !is_intact(w, env, env->seen[n].key, sv))
+                return FALSE;
+        }
+    }
+    return n == env->n_seen;
+}
+
+static hf_env *env_new(pTHX_ hf_worker *w)
+{
+    hf_env *env;
+    Newxz(env, 1, hf_env);
+    env->hv = newHV();
+    hv_ksplit(env->hv, 63);
+    env->rv = newRV_noinc((SV *)env->hv);
+    env->cleanup = newAV();
+    store(aTHX_ w, env, KEY_VERSION, newSVsv(w->version));
+    store(aTHX_ w, env, KEY_INPUT, newSVsv(w->empty_input));
+    store(aTHX_ w, env, KEY_ERRORS, newSVsv(w->errors));
+    store(aTHX_ w, env, KEY_MULTITHREAD, newSViv(w->multithread));
+    store(aTHX_ w, env, KEY_MULTIPROCESS, newSViv(w->multiprocess));
+    store(aTHX_ w, env, KEY_RUN_ONCE, newSViv(0));
+    store(aTHX_ w, env, KEY_STREAMING, newSViv(1));
+    store(aTHX_ w, env, KEY_NONBLOCKING, newSViv(0));
+    store(aTHX_ w, env, KEY_INPUT_BUFFERED, newSViv(1));
+    env->io = lazy_new(aTHX_ w, env, &lazy_io);
+    store(aTHX_ w, env, KEY_IO, SvREFCNT_inc(env->io));
+    store(aTHX_ w, env, KEY_HARAKIRI, newSViv(w->harakiri));
+    store(aTHX_ w, env, KEY_CLEANUP, newSViv(1));
+    store(aTHX_ w, env, KEY_CLEANUP_HANDLERS, newRV_inc((SV *)env->cleanup));
+    env->informational = lazy_new(aTHX_ w, env, &lazy_informational);
+    store(aTHX_ w, env, KEY_INFORMATIONAL, SvREFCNT_inc(env->informational));
+    if (w->logger)
+        store(aTHX_ w, env, KEY_LOGGER, newSVsv(w->logger));
+    return env;
+}
+
+static void lazy_free(pTHX_ SV *sv, const MGVTBL *vtbl)
+{
+    if (SvREFCNT(sv) > 1) /* the application keeps it longer than env lives */
+        sv_unmagicext(sv, PERL_MAGIC_ext, (MGVTBL *)vtbl);
+    SvREFCNT_dec(sv);
+}
+
+static void env_free(pTHX_ hf_env *env)
+{
+    SvREFCNT_dec(env->rv);
+    lazy_free(aTHX_ env->io, &lazy_io);
+    lazy_free(aTHX_ env->informational, &lazy_informational);
+    SvREFCNT_dec(env->cleanup);
+    Safefree(env);
+}
+
+void hf_env_finish(pTHX_ hf_worker *w, hf_env *env)
+{
+    SV *input = env->slot[KEY_INPUT];
+    env->request_of_lazy = NULL;
+    if (w->n_spare >= HF_SPARE_ENVS || !is_untouched(aTHX_ w, env)) {
+        env_free(aTHX_ env);
+        return;
+    }
+    if (HF_UNLIKELY(SvRV(input) != SvRV(w->empty_input)))
+        sv_setsv(input, w->empty_input);
+    env->next = w->spare;
+    w->spare = env;
+    w->n_spare++;
+}
+
+/* --- building --- */
+
+static void set_addresses(pTHX_ hf_worker *w, hf_env *env, const hf_conn *c)
+{
+    const hf_listener *l = c->listener;
+    char text[HF_ADDR_TEXT];
+    STRLEN len;
+    if (HF_UNLIKELY(l->is_unix)) {
+        set_string(aTHX_ w, env, KEY_SERVER_NAME, "localhost", 9);
+        set_string(aTHX_ w, env, KEY_SERVER_PORT, "0", 1);
+        set_string(aTHX_ w, env, KEY_REMOTE_ADDR, "", 0);
+        set_string(aTHX_ w, env, KEY_REMOTE_PORT, "", 0);
+        return;
+    }
+    if (HF_UNLIKELY(l->wildcard)) {
+        hf_address local;
+        socklen_t size = sizeof(local);
+        memset(&local, 0, sizeof(local));
+        getsockname(c->fd, (struct sockaddr *)&local, &size);
+        len = hf_address_text(&local, text);
+        set_string(aTHX_ w, env, KEY_SERVER_NAME, len ? text : "localhost", len ? len : 9);
+    } else {
+        set_string(aTHX_ w, env, KEY_SERVER_NAME, l->host, strlen(l->host));
+    }
+    set_string(aTHX_ w, env, KEY_SERVER_PORT, l->port, strlen(l->port));
+    len = hf_address_text(&c->peer, text);
+    set_string(aTHX_ w, env, KEY_REMOTE_ADDR, text, len);
+    len = hf_format_u64(text, hf_address_port(&c->peer));
+    set_string(aTHX_ w, env, KEY_REMOTE_PORT, text, len);
+}
+
+/* PATH_INFO decoded, REQUEST_URI as it came but without scheme and host, QUERY_STRING. False if the path has a NUL. */
+static bool set_target(pTHX_ hf_worker *w, hf_env *env, const hf_http1_head *h, const char *base)
+{
+    const char *path = base + h->path.off;
+    STRLEN len = h->path.len;
+    char *dst;
+    if (HF_UNLIKELY(!len && h->target_form == HF_TARGET_ABSOLUTE)) {
+        path = "/";
+        len = 1;
+    }
+    dst = begin_string(aTHX_ w, env, KEY_PATH_INFO, len);
+    if (HF_UNLIKELY(h->path_encoded)) {
+        ptrdiff_t n = hf_percent_decode(dst, path, len);
+        if (n < 0) {
+            end_string(env->slot[KEY_PATH_INFO], 0);
+            return FALSE;
+        }
+        end_string(env->slot[KEY_PATH_INFO], (STRLEN)n);
+    } else {
+        memcpy(dst, path, len);
+        end_string(env->slot[KEY_PATH_INFO], len);
+    }
+    if (HF_LIKELY(h->target_form != HF_TARGET_ABSOLUTE)) {
+        set_string(aTHX_ w, env, KEY_REQUEST_URI, base + h->target.off, h->target.len);
+    } else {
+        set_string(aTHX_ w, env, KEY_REQUEST_URI, path, len);
+        if (h->has_query) {
+            sv_catpvn(env->slot[KEY_REQUEST_URI], "?", 1);
+            sv_catpvn(env->slot[KEY_REQUEST_URI], base + h->query.off, h->query.len);
+        }
+    }
+    set_string(aTHX_ w, env, KEY_QUERY_STRING, base + h->query.off, h->query.len);
+    return TRUE;
+}
+
+static void set_input(pTHX_ hf_worker *w, hf_env *env, hf_request *r)
+{
+    SV *slot = env->slot[KEY_INPUT];
+    if (HF_LIKELY(!r->head.chunked && r->head.content_length < 0)) {
+        if (HF_UNLIKELY(!hf_input_is_usable(aTHX_ w->empty_input))) { /* an application closed it */
+            SvREFCNT_dec(w->empty_input);
+            w->empty_input = hf_input_empty(aTHX);
+        }
+    } else {
+        char digits[20];
+        STRLEN n = hf_format_u64(digits, r->body.len);
+        set_string(aTHX_ w, env, KEY_CONTENT_LENGTH, digits, n);
+        if (r->body.len) {
+            SV *input = hf_input_new(aTHX_ &r->body);
+            if (input) {
+                sv_setsv(slot, input);
+                SvREFCNT_dec(input);
+                return;
+            }
+        }
+    }
+    if (HF_UNLIKELY(SvRV(slot) != SvRV(w->empty_input)))
+        sv_setsv(slot, w->empty_input);
+}
+
+static void forget_absent(pTHX_ hf_worker *w, hf_env *env)
+{
+    U32 i, kept = 0;
+    for (i = 0; i < env->n_variable; i++) {
+        U32 key = env->variable[i];
+        if (env->stamp[key] == env->request) {
+            env->variable[kept++] = (U16)key;
+            continue;
+        }
+        (void)hv_common(env->hv, w->keys[key].name, NULL, 0, 0, HV_DELETE | G_DISCARD, NULL, w->keys[key].hash);
+        env->slot[key] = NULL;
+        env->exact = FALSE;
+    }
+    env->n_variable = (U16)kept;
+}
+
+hf_env *hf_env_build(pTHX_ hf_worker *w, hf_request *r)
+{
+    const hf_http1_head *h = &r->head;
+    const char *base = hf_request_base(r);
+    hf_env *env = w->spare;
+    U32 i, before;
+    if (HF_LIKELY(env != NULL)) {
+        w->spare = env->next;
+        w->n_spare--;
+    } else {
+        env = env_new(aTHX_ w);
+    }
+    before = env->n_seen;
+    env->n_seen = 1;
+    env->request++;
+    env->request_of_lazy = r;
+
+    set_string(aTHX_ w, env, KEY_REQUEST_METHOD, base + h->method.off, h->method.len);
+    set_string(aTHX_ w, env, KEY_SCRIPT_NAME, "", 0);
+    set_string(aTHX_ w, env, KEY_SERVER_PROTOCOL, h->minor ? "HTTP/1.1" : "HTTP/1.0", 8);
+    set_string(aTHX_ w, env, KEY_URL_SCHEME, r->conn->transport->scheme, strlen(r->conn->transport->scheme));
+    set_addresses(aTHX_ w, env, r->conn);
+    if (HF_UNLIKELY(!set_target(aTHX_ w, env, h, base))) {
+        r->head.keep_alive = false;
+        hf_response_simple(r, 400);
+        env_free(aTHX_ env);
+        return NULL;
+    }
+    for (i = 0; i < h->n_fields; i++)
+        if (HF_LIKELY(!h->fields[i].underscore))
+            set_header(aTHX_ w, env, &h->fields[i], base, FALSE);
+    if (HF_UNLIKELY(h->any_underscore)) /* X_Real_IP must not stand in for, or add to, what a proxy put into X-Real-IP */
+        for (i = 0; i < h->n_fields; i++)
+            if (h->fields[i].underscore)
+                set_header(aTHX_ w, env, &h->fields[i], base, TRUE);
+    if (HF_UNLIKELY(h->target_form == HF_TARGET_ABSOLUTE)) /* RFC 9112, 3.2.2: Host is ignored then */
+        set_string(aTHX_ w, env, KEY_HEADERS + HF_HDR_HOST, base + h->authority.off, h->authority.len);
+    set_input(aTHX_ w, env, r);
+    forget_absent(aTHX_ w, env);
+    if (HF_UNLIKELY(!env->exact && env->n_seen))
+        remember(w, env);
+    else if (env->n_seen)
+        env->n_seen = before;
+    return env;
+}
+
+const char *hf_env_describe(pTHX_ hf_worker *w, hf_env *env)
+{
+    SV **method, **uri;
+    if (!env)
+        return "a request";
+    method = hv_fetchs(env->hv, "REQUEST_METHOD", 0);
+    uri = hv_fetchs(env->hv, "REQUEST_URI", 0);
+    (void)w;
+    return SvPV_nolen(sv_2mortal(newSVpvf("%s %.200s", method && SvPOK(*method) ? SvPVX(*method) : "?",
+                                          uri && SvPOK(*uri) ? SvPVX(*uri) : "?")));
+}
+
+void hf_env_setup(pTHX_ hf_worker *w)
+{
+    static const char *const fixed[] = {
+#define X(id, name) name,
+        VARIABLE_KEYS(X) CONSTANT_KEYS(X)
+#undef X
+    };
+    AV *version = newAV();
+    U32 i;
+    w->key_index = newHV();
+    for (i = 0; i < KEY_HEADERS; i++)
+        add_key(aTHX_ w, i, fixed[i], strlen(fixed[i]));
+    add_key(aTHX_ w, KEY_HEADERS, "HTTP_", 5); /* never used: header id 0 is "another one" */
+    for (i = 1; i < HF_HDR_COUNT; i++) {
+        char key[64];
+        const char *name = hf_header_name((uint8_t)i);
+        add_key(aTHX_ w, KEY_HEADERS + i, key, header_key(key, name, strlen(name)));
+    }
+    w->n_keys = KEY_LEARNED;
+    Newx(w->names, 1, hf_name_cache);
+    w->names->n = 0;
+    for (i = 0; i < NAME_BUCKETS; i++)
+        w->names->bucket[i].key = NO_KEY;
+
+    av_push(version, newSViv(1));
+    av_push(version, newSViv(1));
+    SvREADONLY_on(AvARRAY(version)[0]);
+    SvREADONLY_on(AvARRAY(version)[1]);
+    SvREADONLY_on((SV *)version);
+    w->version = newRV_noinc((SV *)version);
+    w->errors = newRV_inc((SV *)PL_stderrgv);
+    w->empty_input = hf_input_empty(aTHX);
+}
+
+void hf_env_teardown(pTHX_ hf_worker *w)
+{
+    U32 i;
+    while (w->spare) {
+        hf_env *env = w->spare;
+        w->spare = env->next;
+        env_free(aTHX_ env);
+    }
+    for (i = 0; i < w->n_keys; i++)
+        SvREFCNT_dec(w->keys[i].name);
+    SvREFCNT_dec(w->key_index);
+    SvREFCNT_dec(w->version);
+    SvREFCNT_dec(w->errors);
+    SvREFCNT_dec(w->empty_input);
+    Safefree(w->names);
+}

@@ -1,0 +1,303 @@
+/* worker.c - a worker's life: options in, the loop, requests handed to the application. */
+#include "bridge.h"
+
+#include <unistd.h>
+
+/* --- the log --- */
+
+/* A line as Hydrofoil::Log writes it; by write(2), since the engine's lines come while it holds its lock. */
+static void engine_log(void *arg, const char *line)
+{
+    char stamp[32];
+    time_t now = time(NULL);
+    struct tm tm;
+    STRLEN len = strlen(line);
+    (void)arg;
+    while (len && line[len - 1] == '\n')
+        len--;
+    localtime_r(&now, &tm);
+    strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S", &tm);
+    dprintf(2, "%s [%d] %.*s\n", stamp, (int)getpid(), (int)len, line);
+}
+
+void hf_worker_log(pTHX_ hf_worker *w, const char *fmt, ...)
+{
+    SV *line = newSVpvs("");
+    va_list ap;
+    PERL_UNUSED_ARG(w);
+    va_start(ap, fmt);
+    sv_vcatpvf(line, fmt, &ap);
+    va_end(ap);
+    engine_log(NULL, SvPVX(line));
+    SvREFCNT_dec(line);
+}
+
+/* --- calling the application --- */
+
+/* The text of $@, which may be an object whose overloading dies. */
+static const char *error_text(pTHX)
+{
+    dSP;
+    SV *text = &PL_sv_undef;
+    if (!SvROK(ERRSV))
+        return SvPV_nolen(ERRSV);
+    PUSHMARK(SP);
+    mXPUSHs(newSVsv(ERRSV));
+    PUTBACK;
+    if (call_pv("Hydrofoil::_error_text", G_SCALAR | G_EVAL) == 1) {
+        SPAGAIN;
+        text = POPs;
+        PUTBACK;
+    }
+    return SvOK(text) && !SvROK(text) ? SvPV_nolen(text) : "an exception that cannot be printed";
+}
+
+/* The application died: its message goes to the log, unless it was told to stop by a writer whose client has left. */
+static void log_death(pTHX_ hf_worker *w, const char *what, hf_env *env)
+{
+    const char *text = error_text(aTHX);
+    if (strncmp(text, "Hydrofoil: the client has left", 30) == 0)
+        return;
+    hf_worker_log(aTHX_ w, "%s: %s%s%s", hf_env_describe(aTHX_ w, env), what ? what : "", what ? ": " : "", text);
+}
+
+bool hf_call_guarded(pTHX_ hf_worker *w, SV *code, SV *arg, const char *what, hf_env *env)
+{
+    dSP;
+    bool ok;
+    ENTER;
+    SAVETMPS;
+    PUSHMARK(SP);
+    if (arg)
+        XPUSHs(arg);
+    PUTBACK;
+    call_sv(code, G_VOID | G_DISCARD | G_EVAL);
+    ok = !SvTRUE(ERRSV);
+    if (!ok)
+        log_death(aTHX_ w, what, env);
+    FREETMPS;
+    LEAVE;
+    return ok;
+}
+
+static bool is_code(pTHX_ SV *sv)
+{
+    return SvROK(sv) && (SvTYPE(SvRV(sv)) == SVt_PVCV ||
+                         (SvTYPE(SvRV(sv)) != SVt_PVAV && SvOBJECT(SvRV(sv)) && SvAMAGIC(sv)));
+}
+
+/* With the lock. */
+static void run_request(pTHX_ hf_worker *w, hf_request *r)
+{
+    dSP;
+    hf_call call;
+    SV *answer;
+    memset(&call, 0, sizeof(call));
+    call.w = w;
+    call.r = r;
+    call.env = hf_env_build(aTHX_ w, r);
+    if (HF_UNLIKELY(!call.env))
+        return;
+    hf_engine_unlock(w->engine);
+    ENTER;
+    SAVETMPS;
+    PUSHMARK(SP);
+    XPUSHs(call.env->rv);
+    PUTBACK;
+    call_sv(w->app, G_SCALAR | G_EVAL);
+    SPAGAIN;
+    answer = POPs;
+    PUTBACK;
+    if (HF_UNLIKELY(SvTRUE(ERRSV))) {
+        log_death(aTHX_ w, NULL, call.env);
+        hf_answer_fail(aTHX_ &call);
+    } else if (HF_UNLIKELY(is_code(aTHX_ answer))) {
+        hf_stream_delayed(aTHX_ &call, answer);
+    } else {
+        hf_answer(aTHX_ &call, answer, FALSE);
+    }
+    FREETMPS;
+    LEAVE;
+    hf_call_settle(aTHX_ &call);
+    hf_engine_lock(w->engine);
+}
+
+/* A request that is answered later has news. With the lock. */
+static void resume(pTHX_ hf_worker *w, hf_request *r, unsigned events)
+{
+    hf_call *call = (hf_call *)r->user;
+    if (!call || !call->parked || call->r != r)
+        return;
+    hf_engine_unlock(w->engine);
+    hf_call_keep(aTHX_ call);
+    if (call->body && (events & (HF_REQ_WRITABLE | HF_REQ_GONE)))
+        hf_answer_pull(aTHX_ call); /* with the client gone, its first flush says so, and it ends */
+    hf_call_settle(aTHX_ call);
+    hf_call_unref(aTHX_ call);
+    hf_engine_lock(w->engine);
+}
+
+/* --- the loop --- */
+
+static void release(pTHX_ hf_worker *w)
+{
+    SV *sv;
+    while ((sv = (SV *)hf_engine_released(w->engine)) != NULL)
+        SvREFCNT_dec_NN(sv);
+}
+
+static void run_signals(pTHX_ hf_worker *w)
+{
+    hf_engine_unlock(w->engine);
+    PERL_ASYNC_CHECK();
+    hf_engine_lock(w->engine);
+}
+
+static void handle_ready(pTHX_ hf_worker *w)
+{
+    hf_request *r;
+    unsigned events;
+    while ((r = hf_engine_next(w->engine, &events)) != NULL) {
+        if (HF_LIKELY(events & HF_REQ_RUN))
+            run_request(aTHX_ w, r);
+        else
+            resume(aTHX_ w, r, events);
+        release(aTHX_ w);
+        if (HF_UNLIKELY(PL_sig_pending))
+            run_signals(aTHX_ w);
+        if (HF_UNLIKELY(w->engine->stop_asked))
+            return;
+    }
+}
+
+const char *hf_worker_run(pTHX_ hf_worker *w)
+{
+    static const char *const names[] = {"running", "stopped", "drained", "max-requests", "harakiri", "orphaned"};
+    hf_engine *e = w->engine;
+    enum hf_finish why;
+    if (w->running)
+        croak("The engine is running already");
+    w->running = TRUE;
+    hf_engine_lock(e);
+    while ((why = hf_engine_finished(e)) == HF_RUNNING) {
+        hf_engine_poll(e, -1);
+        if (HF_UNLIKELY(PL_sig_pending))
+            run_signals(aTHX_ w);
+        handle_ready(aTHX_ w);
+        release(aTHX_ w);
+    }
+    hf_engine_close_all(e);
+    e->stop_asked = 0;
+    handle_ready(aTHX_ w); /* those that were answered late are told that their clients are gone */
+    release(aTHX_ w);
+    hf_engine_unlock(e);
+    w->running = FALSE;
+    return names[why];
+}
+
+/* --- options --- */
+
+static SV *option(pTHX_ HV *o, const char *name)
+{
+    SV **sv = hv_fetch(o, name, (I32)strlen(name), 0);
+    return sv && SvOK(*sv) ? *sv : NULL;
+}
+
+static uint32_t option_ms(pTHX_ HV *o, const char *name, uint32_t otherwise)
+{
+    SV *sv = option(aTHX_ o, name);
+    NV seconds = sv ? SvNV(sv) : 0;
+    if (!sv)
+        return otherwise;
+    if (seconds < 0 || seconds > 4000000)
+        croak("%s: not a number of seconds from 0 to 4000000", name);
+    return seconds > 0 && seconds < 0.001 ? 1 : (uint32_t)(seconds * 1000);
+}
+
+static uint64_t option_count(pTHX_ HV *o, const char *name, uint64_t otherwise)
+{
+    SV *sv = option(aTHX_ o, name);
+    if (!sv)
+        return otherwise;
+    if (SvNV(sv) < 0)
+        croak("%s: less than 0", name);
+    return (uint64_t)SvUV(sv);
+}
+
+static uint32_t option_u32(pTHX_ HV *o, const char *name, uint32_t otherwise)
+{
+    uint64_t n = option_count(aTHX_ o, name, otherwise);
+    if (n > INT32_MAX)
+        croak("%s: too large", name);
+    return (uint32_t)n;
+}
+
+static bool option_flag(pTHX_ HV *o, const char *name, bool otherwise)
+{
+    SV *sv = option(aTHX_ o, name);
+    return sv ? cBOOL(SvTRUE(sv)) : otherwise;
+}
+
+hf_worker *hf_worker_new(pTHX_ HV *o)
+{
+    hf_config c = hf_config_default;
+    hf_worker *w;
+    SV *app = option(aTHX_ o, "app"), *sv;
+    if (!app || !is_code(aTHX_ app))
+        croak("app: not a PSGI application (a code reference)");
+    c.keepalive = option_flag(aTHX_ o, "keepalive", c.keepalive);
+    c.keepalive_timeout = option_ms(aTHX_ o, "keepalive_timeout", c.keepalive_timeout);
+    c.header_timeout = option_ms(aTHX_ o, "header_timeout", c.header_timeout);
+    c.read_timeout = option_ms(aTHX_ o, "read_timeout", c.read_timeout);
+    c.write_timeout = option_ms(aTHX_ o, "write_timeout", c.write_timeout);
+    c.shutdown_timeout = option_ms(aTHX_ o, "shutdown_timeout", c.shutdown_timeout);
+    c.max_requests = option_count(aTHX_ o, "max_requests", 0);
+    c.max_keepalive_requests = option_u32(aTHX_ o, "max_keepalive_requests", 0);
+    c.max_body = option_count(aTHX_ o, "max_body", c.max_body);
+    c.body_memory = option_u32(aTHX_ o, "body_memory", (uint32_t)c.body_memory);
+    c.max_write_buffer = option_count(aTHX_ o, "max_write_buffer", c.max_write_buffer);
+    c.limits.max_request_line = option_u32(aTHX_ o, "max_request_line", c.limits.max_request_line);
+    c.limits.max_head = option_u32(aTHX_ o, "max_header_size", c.limits.max_head);
+    c.limits.max_fields = option_u32(aTHX_ o, "max_header_fields", c.limits.max_fields);
+    c.accept_batch = option_u32(aTHX_ o, "accept_batch", c.accept_batch);
+    c.parent_pid = (int)option_u32(aTHX_ o, "parent_pid", 0);
+    if (hv_exists(o, "server_name", 11)) {
+        sv = option(aTHX_ o, "server_name");
+        c.server_name = sv && SvCUR(sv) ? SvPV_nolen(sv) : NULL;
+    }
+    if ((sv = option(aTHX_ o, "tmpdir")))
+        c.tmpdir = SvPV_nolen(sv);
+    c.log = engine_log;
+
+    Newxz(w, 1, hf_worker);
+    w->engine = hf_engine_create(&c);
+    if (!w->engine) {
+        Safefree(w);
+        croak("Cannot create the engine: %s", strerror(errno));
+    }
+    w->app = newSVsv(app);
+    sv = option(aTHX_ o, "logger");
+    w->logger = sv ? newSVsv(sv) : NULL;
+    w->multiprocess = option_flag(aTHX_ o, "multiprocess", FALSE);
+    w->multithread = option_flag(aTHX_ o, "multithread", FALSE);
+    w->harakiri = option_flag(aTHX_ o, "harakiri", FALSE);
+    w->pull_size = newRV_noinc(newSViv(HF_PULL_SIZE));
+    Newx(w->file_space, HF_SMALL_FILE, char);
+    hf_env_setup(aTHX_ w);
+    return w;
+}
+
+void hf_worker_free(pTHX_ hf_worker *w)
+{
+    hf_engine_close_all(w->engine);
+    release(aTHX_ w);
+    hf_env_teardown(aTHX_ w);
+    hf_engine_destroy(w->engine);
+    SvREFCNT_dec(w->app);
+    SvREFCNT_dec(w->logger);
+    SvREFCNT_dec(w->pull_size);
+    Safefree(w->fields);
+    Safefree(w->parts);
+    Safefree(w->file_space);
+    Safefree(w);
+}
