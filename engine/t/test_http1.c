@@ -113,6 +113,8 @@ static const test_case cases[] = {
     {"an absolute URI with a user and password is refused", R("GET http://u:p@a/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400, NULL, 0},
     {"an absolute URI with letters in the port is refused", R("GET http://a:8o/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400, NULL, 0},
     {"an absolute URI without its second slash is refused", R("GET http:/a HTTP/1.1\r\nHost: a\r\n\r\n"), 400, NULL, 0},
+    {"an absolute URI with a letter for its first slash is refused", R("GET http:x/a/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400, NULL, 0},
+    {"an absolute URI with a letter for its second slash is refused", R("GET http:/xa/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400, NULL, 0},
     {"a scheme alone is refused", R("GET http: HTTP/1.1\r\nHost: a\r\n\r\n"), 400, NULL, 0},
     {"another scheme is refused", R("GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400, NULL, 0},
     {"CONNECT with host and port is taken", R("CONNECT example.org:443 HTTP/1.1\r\nHost: a\r\n\r\n"), DONE, "form=2 authority=example.org:443 path= query=", 0},
@@ -136,23 +138,23 @@ static const test_case cases[] = {
     {"a name with an underscore is marked", R("GET / HTTP/1.0\r\nA: 1\r\nUser_Agent: x\r\nB: 2\r\n\r\n"), DONE, "id1= underscore=1 underscore0=0 underscore1=1 underscore2=0", 0},
     {"an underscore in a value marks nothing", R("GET / HTTP/1.0\r\nA: b_c\r\n\r\n"), DONE, "underscore=0 underscore0=0", 0},
     {"a long name and a long value arrive whole", R("GET / HTTP/1.0\r\n" DIGITS64 "X: " DIGITS64 DIGITS64 "y\r\n\r\n"), DONE, "name0=" DIGITS64 "X value0=" DIGITS64 DIGITS64 "y", 0},
-    {"a space before the colon is refused", R(GET11 "Host : a\r\n\r\n"), 400, NULL, 21},
+    {"a space before the colon is refused", R(GET11 "Host : a\r\n\r\n"), 400, "error=space_before_the_colon_of_a_header_field", 21},
     {"a tab before the colon is refused", R(GET11 "Host\t: a\r\n\r\n"), 400, NULL, 21},
-    {"an empty field name is refused", R(GET11 HOST ": a\r\n\r\n"), 400, NULL, 26},
-    {"a line without a colon is refused", R(GET11 HOST "nonsense\r\n\r\n"), 400, NULL, 34},
+    {"an empty field name is refused", R(GET11 HOST ": a\r\n\r\n"), 400, "error=header_field_without_a_name", 26},
+    {"a line without a colon is refused", R(GET11 HOST "nonsense\r\n\r\n"), 400, "error=malformed_header_field_name", 34},
     {"a name that is not a token is refused", R(GET11 HOST "a(b: c\r\n\r\n"), 400, NULL, 27},
     {"a name with a byte above 0x7f is refused", R(GET11 HOST "\xc3\xa9: c\r\n\r\n"), 400, NULL, 26},
     {"NUL in a name is refused", R(GET11 HOST "a\0b: c\r\n\r\n"), 400, NULL, 27},
-    {"a folded value is refused", R(GET11 HOST "A: b\r\n c\r\n\r\n"), 400, NULL, 32},
+    {"a folded value is refused", R(GET11 HOST "A: b\r\n c\r\n\r\n"), 400, "error=folded_header_field", 32},
     {"a value folded with a tab is refused", R(GET11 HOST "A: b\r\n\tc\r\n\r\n"), 400, NULL, 32},
     {"white space before the first field is refused", R(GET11 " Host: a\r\n\r\n"), 400, NULL, 17},
-    {"a value that ends with LF alone is refused", R(GET11 "Host: a\n\r\n"), 400, NULL, 24},
+    {"a value that ends with LF alone is refused", R(GET11 "Host: a\n\r\n"), 400, "error=bare_LF_in_a_header_field", 24},
     {"a value that ends with CR alone is refused", R(GET11 "Host: a\rA: b\r\n\r\n"), 400, NULL, 25},
     {"two CR before the LF are refused", R(GET11 "Host: a\r\r\n\r\n"), 400, NULL, 25},
     {"an empty line of LF alone is refused", R(GET11 HOST "\n"), 400, NULL, 26},
     {"an empty line of CR alone is refused", R(GET11 HOST "\rX"), 400, NULL, 27},
-    {"NUL in a value is refused", R(GET11 HOST "A: b\0c\r\n\r\n"), 400, NULL, 30},
-    {"a control character in a value is refused", R(GET11 HOST "A: b\x1f\r\n\r\n"), 400, NULL, 30},
+    {"NUL in a value is refused", R(GET11 HOST "A: b\0c\r\n\r\n"), 400, "error=NUL_in_a_header_field", 30},
+    {"a control character in a value is refused", R(GET11 HOST "A: b\x1f\r\n\r\n"), 400, "error=control_character_in_a_header_field", 30},
     {"ESC in a long value is refused", R(GET11 HOST "A: " DIGITS64 "\x1b[31m\r\n\r\n"), 400, NULL, 93},
     {"DEL in a value is refused", R(GET11 HOST "A: b\x7f\r\n\r\n"), 400, NULL, 30},
 
@@ -172,6 +174,9 @@ static const test_case cases[] = {
     {"a port of six digits is refused", R(GET11 "Host: a:000080\r\n\r\n"), 400, NULL, 0},
     {"an IPv4 address is a host", R(GET11 "Host: 127.0.0.1:80\r\n\r\n"), DONE, "host=127.0.0.1:80", 0},
     {"an IPv6 address in brackets is a host", R(GET11 "Host: [::1]\r\n\r\n"), DONE, "host=[::1]", 0},
+    {"the shortest IPv6 address is a host", R(GET11 "Host: [::]\r\n\r\n"), DONE, "host=[::]", 0},
+    {"an IPv6 address may have all the hexadecimal digits", R(GET11 "Host: [0123:4567:89ab:cdef::ABCD:EF]\r\n\r\n"), DONE, "host=[0123:4567:89ab:cdef::ABCD:EF]", 0},
+    {"other letters in an IPv6 address are refused", R(GET11 "Host: [::g]\r\n\r\n"), 400, NULL, 0},
     {"an IPv6 address with an IPv4 tail and a port is a host", R(GET11 "Host: [::FFFF:1.2.3.4]:80\r\n\r\n"), DONE, "host=[::FFFF:1.2.3.4]:80", 0},
     {"an underscore in a host is taken", R(GET11 "Host: my_host\r\n\r\n"), DONE, "host=my_host", 0},
     {"a port without a host is refused", R(GET11 "Host: :80\r\n\r\n"), 400, NULL, 0},
@@ -208,6 +213,8 @@ static const test_case cases[] = {
     {"a list of the same lengths is taken as one", R("POST / HTTP/1.0\r\nContent-Length: 5, 5,\t5\r\n\r\n"), DONE, "cl=5", 0},
     {"differing Content-Lengths are refused", R("POST / HTTP/1.0\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n"), 400, NULL, 55},
     {"a list of differing lengths is refused", R("POST / HTTP/1.0\r\nContent-Length: 5, 6\r\n\r\n"), 400, NULL, 0},
+    {"a length that differs from 0 is refused as well", R("POST / HTTP/1.0\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\n"), 400, NULL, 0},
+    {"0 after another length is refused", R("POST / HTTP/1.0\r\nContent-Length: 5, 0\r\n\r\n"), 400, NULL, 0},
     {"an empty member in Content-Length is refused", R("POST / HTTP/1.0\r\nContent-Length: 5,\r\n\r\n"), 400, NULL, 0},
     {"an empty first member in Content-Length is refused", R("POST / HTTP/1.0\r\nContent-Length: ,5\r\n\r\n"), 400, NULL, 0},
 
@@ -215,6 +222,8 @@ static const test_case cases[] = {
     {"chunked is the framing", R("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"), DONE, "chunked=1 cl=-1", 0},
     {"chunked is read in any case", R("POST / HTTP/1.1\r\nHost: a\r\ntRANSFER-eNCODING: cHuNKed\r\n\r\n"), DONE, "chunked=1", 0},
     {"chunked in a word is not chunked", R("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n"), 501, NULL, 0},
+    {"chunked with another first letter is not chunked", R("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xhunked\r\n\r\n"), 501, NULL, 0},
+    {"chunked with another last letter is not chunked", R("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunkex\r\n\r\n"), 501, NULL, 0},
     {"chunked with a parameter is not chunked", R("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked;q=1\r\n\r\n"), 501, NULL, 0},
     {"quoted chunked is not chunked", R("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \"chunked\"\r\n\r\n"), 501, NULL, 0},
     {"chunked behind a vertical tab is refused", R("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \vchunked\r\n\r\n"), 400, NULL, 0},
@@ -298,6 +307,11 @@ static void value_of(const hf_http1_head *h, const char *buf, const char *key, c
     NUMBER("underscore", any_underscore)
 #undef SLICE
 #undef NUMBER
+    if (strcmp(key, "error") == 0) {
+        const char *error = h->error ? h->error : "";
+        copy_slice(to, error, (hf_slice){0, (uint32_t)strlen(error)});
+        return;
+    }
     const size_t n = strlen(key) - 1;
     const hf_field *f = &h->fields[key[n] - '0'];
     if (strncmp(key, "name", n) == 0)
