@@ -115,7 +115,7 @@ sub _stop {
     }
     return if $stopping && $stopping ne 'QUIT' || $stopping eq $signal;
 
-    $self->{log}->info("received SIG$signal: " . ($signal eq 'QUIT' ? 'finishing what is under way' : 'stopping'));
+    $self->{log}->info($signal eq 'QUIT' ? 'stopping when what is under way is finished' : 'stopping');
     $self->{stopping} = $signal;
     $_->close for @{ $self->{listeners} };
     $self->_dismiss($_, $signal eq 'QUIT' ? 'QUIT' : 'TERM', $seconds) for $self->_all;
