@@ -133,13 +133,16 @@ sub file {
 # that PSGI defines: under CGI the environment also holds that of the process.
 sub environment {
     my $env = shift;
-    my %secret = map { $_ => 1 } qw(HTTP_AUTHORIZATION HTTP_COOKIE HTTP_PROXY_AUTHORIZATION);
+    my %instead = (
+        (map { $_ => '(not shown)' } qw(HTTP_AUTHORIZATION HTTP_COOKIE HTTP_PROXY_AUTHORIZATION)),
+        'psgix.io' => 'the socket',    # some servers make it only when it is looked at
+    );
     my @keys = grep { /^(?:(?:REQUEST|SERVER|REMOTE|CONTENT|HTTP)_|SCRIPT_NAME|PATH_INFO|QUERY_STRING|psgix?\.)/ }
         sort keys %$env;
 
     return answer({
         server => $env->{SERVER_SOFTWARE} || handler(),
-        env    => [ map { [ $_, $secret{$_} ? '(not shown)' : describe($env->{$_}) ] } @keys ],
+        env    => [ map { [ $_, $instead{$_} || describe($env->{$_}) ] } @keys ],
     });
 }
 
