@@ -18,7 +18,7 @@ my $SETTLE = 0.3;    # seconds between two runs: the last one's connections are 
 # A run during which other processes used more than this much of a core is made again, at most so many times, and the
 # least disturbed one counts. The choice looks at the others' CPU only, never at the figures.
 my $DISTURBED = 0.15;
-my $REPEATS   = 2;
+my $REPEATS   = 1;
 
 # $options: root, measures, servers (descriptions that are present), copies (name => directory), rounds, duration
 # (seconds), warm_up (true: a second of load before the first round), progress (called with what is running now, and with the part that is done, 0 to 1).
