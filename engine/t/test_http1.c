@@ -177,6 +177,7 @@ static const test_case cases[] = {
     {"the shortest IPv6 address is a host", R(GET11 "Host: [::]\r\n\r\n"), DONE, "host=[::]", 0},
     {"an IPv6 address may have all the hexadecimal digits", R(GET11 "Host: [0123:4567:89ab:cdef::ABCD:EF]\r\n\r\n"), DONE, "host=[0123:4567:89ab:cdef::ABCD:EF]", 0},
     {"other letters in an IPv6 address are refused", R(GET11 "Host: [::g]\r\n\r\n"), 400, NULL, 0},
+    {"another letter in the place of the closing bracket is refused", R(GET11 "Host: [::g:80\r\n\r\n"), 400, NULL, 0},
     {"an IPv6 address with an IPv4 tail and a port is a host", R(GET11 "Host: [::FFFF:1.2.3.4]:80\r\n\r\n"), DONE, "host=[::FFFF:1.2.3.4]:80", 0},
     {"an underscore in a host is taken", R(GET11 "Host: my_host\r\n\r\n"), DONE, "host=my_host", 0},
     {"a port without a host is refused", R(GET11 "Host: :80\r\n\r\n"), 400, NULL, 0},
