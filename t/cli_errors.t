@@ -40,6 +40,8 @@ fails('a negative time',               2, qr/--keepalive-timeout: '-1' will not 
 fails('a size that is none',           2, qr/--max-body: '1x' will not do; it takes a size/, '--max-body=1x');
 fails('a limit that lets nothing through', 2, qr/--max-header-fields: '0' will not do/, '--max-header-fields=0');
 fails('a port that is none, by plackup', 2, qr/--port: 'abc' will not do/, \&plackup, '--port=abc', $app);
+fails('a number too large for the engine', 2, qr/--keepalive-timeout: '99999999' will not do; it takes a number of seconds, 0 to 4000000/, '--keepalive-timeout', 99999999);
+fails('two applications',              2, qr/there is no use for 'more'/, $app, 'more');
 fails('an address that is none',       2, qr/--listen: 'somewhere' will not do/, '--listen', 'somewhere', $app);
 fails('a header value with a line end', 2, qr/--server-name-header must be printable/, "--server-name-header=a\nb", $app);
 fails('another server',                2, qr/-s Starman: hydrofoil is the server/, '-s', 'Starman', $app);

@@ -13,7 +13,7 @@ my $app = write_file("$dir/app.psgi", <<'APP');
 sub {
     my $env = shift;
     exit 3 if $env->{PATH_INFO} eq '/exit';
-    kill SEGV => $$ if $env->{PATH_INFO} eq '/crash';
+    kill ABRT => $$ if $env->{PATH_INFO} eq '/crash';
     $env->{'psgix.harakiri.commit'} = 1 if $env->{PATH_INFO} eq '/harakiri';
     return [ 200, [ 'Content-Type' => 'text/plain' ], [ $$ ] ];
 }
@@ -42,7 +42,7 @@ subtest 'a worker in which the application crashes or exits is replaced' => sub 
     ok $server->wait_for(qr/worker 1 \(pid \d+\) exited with code 3 after/), 'log of the exit';
     like get($port), qr/^\d+$/, 'it serves';
     get($port, '/crash');
-    ok $server->wait_for(qr/worker 1 \(pid \d+\) was killed by SIGSEGV(?: \(core dumped\))? after/), 'log of the crash';
+    ok $server->wait_for(qr/worker 1 \(pid \d+\) was killed by SIGABRT(?: \(core dumped\))? after/), 'log of the crash';
     like get($port), qr/^\d+$/, 'it serves';
     is $server->stop, 0, 'exit code';
 };
@@ -113,7 +113,7 @@ subtest 'a worker that is told to stop by itself is replaced' => sub {
     my $port   = $server->port;
     my $first  = get($port);
     kill TERM => $first;
-    ok $server->wait_for(qr/worker 1 \(pid $first\) left \(stopped\)/), 'log';
+    ok $server->wait_for(qr/worker 1 \(pid $first\) leaves \(stopped\)/), 'log';
     isnt get($port), $first, 'another answers';
     is $server->stop, 0, 'exit code';
 };

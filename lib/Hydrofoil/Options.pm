@@ -34,7 +34,7 @@ my @GROUPS = (
         { names => [qw(reuseport)], type => 'flag', default => 0, help => 'a socket for each worker (SO_REUSEPORT)' },
     ],
     'Processes' => [
-        { names => [qw(workers max-workers w)], type => 'count', default => 8, value => 'N',
+        { names => [qw(workers max-workers w)], type => 'count', default => 8, most => 10_000, value => 'N',
             help => 'workers; 0: serve in this process (8)' },
         { names => [qw(max-requests max-reqs-per-child)], type => 'count', default => 0, value => 'N',
             help => 'replace a worker after N requests (0: never)' },
@@ -71,9 +71,9 @@ my @GROUPS = (
         { names => [qw(timeout)],   type => 'seconds', value => 'S', help => 'sets --read-timeout and --write-timeout' },
         { names => [qw(max-body)],  type => 'size', default => 1024 ** 3, value => 'SIZE',
             help => 'request body (1g; 0: any)' },
-        { names => [qw(max-request-line)], type => 'size', default => 16384, least => 64, value => 'SIZE',
+        { names => [qw(max-request-line)], type => 'size', default => 16384, least => 64, most => 2**31 - 1, value => 'SIZE',
             help => 'request line (16k)' },
-        { names => [qw(max-header-size)], type => 'size', default => 65536, least => 256, value => 'SIZE',
+        { names => [qw(max-header-size)], type => 'size', default => 65536, least => 256, most => 2**31 - 1, value => 'SIZE',
             help => 'all header fields of a request (64k)' },
         { names => [qw(max-header-fields)], type => 'count', default => 128, least => 1, value => 'N',
             help => 'number of header fields (128)' },
@@ -268,15 +268,18 @@ my %READ = (
     switch  => sub { $_[0] },
     string  => sub { $_[0] },
     count   => sub { $_[0] =~ /^[0-9]{1,15}$/ ? $_[0] + 0 : undef },
-    port    => sub { $_[0] =~ /^[0-9]{1,5}$/ && $_[0] <= 65535 ? $_[0] + 0 : undef },
+    port    => sub { $_[0] =~ /^[0-9]{1,5}$/ ? $_[0] + 0 : undef },
     seconds => sub { $_[0] =~ /^(?:[0-9]{1,9}(?:\.[0-9]*)?|\.[0-9]+)$/ ? $_[0] + 0 : undef },
     size    => \&_read_size,
 );
 
+# What the engine can count with: 32 bits, and 32 bits of milliseconds.
+my %MOST = (count => 2**31 - 1, port => 65535, seconds => 4_000_000, size => 2**53, flag => 1);
+
 my %EXPECTED = (
-    count   => 'a whole number, LEAST or more',
+    count   => 'a whole number, LEAST to MOST',
     port    => 'a port, 0 to 65535',
-    seconds => 'a number of seconds, 0 or more',
+    seconds => 'a number of seconds, 0 to MOST',
     size    => 'a size in bytes, like 65536, 64k, 1m or 1g',
 );
 
@@ -286,12 +289,15 @@ sub _checked {
     my $name = $spec->{names}[0];
     usage_error("--$name needs a value") if !defined $text;
     my $value = $READ{ $spec->{type} }->($text);
-    my $least = $spec->{least} || 0;
-    return $value if defined $value && ($spec->{type} eq 'string' || $value >= $least);
+    return $value if defined $value && $spec->{type} eq 'string';
 
-    my $expected = $EXPECTED{ $spec->{type} };
+    my $least = $spec->{least} || 0;
+    my $most  = $spec->{most}  || $MOST{ $spec->{type} };
+    return $value if defined $value && $value >= $least && $value <= $most;
+
+    my $expected = defined $value && $spec->{type} eq 'size' ? "$least to $most bytes" : $EXPECTED{ $spec->{type} };
     $expected =~ s/LEAST/$least/;
-    $expected = "a size of $least bytes or more" if $spec->{type} eq 'size' && defined $value;
+    $expected =~ s/MOST/$most/;
     my $example = exists $spec->{default} ? ", for example --$name=$spec->{default}" : '';
     usage_error("--$name: '$text' will not do; it takes $expected$example");
 }

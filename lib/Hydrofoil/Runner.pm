@@ -32,6 +32,10 @@ sub parse_options {
     $ENV{PLACK_ENV} = $plack{env} if defined $plack{env};
     $self->{loader} = 'Delayed' if !$settings->{preload_app} && $self->{loader} eq 'Plack::Loader';
 
+    my @arguments = @{ $parsed->{arguments} };
+    shift @arguments if !defined $plack{app};
+    usage_error("there is no use for '$arguments[0]': the application is one file") if @arguments;
+
     delete @given{qw(preload_app host port socket)};
     $given{listen}   = $settings->{listen};
     $self->{argv}    = $parsed->{arguments};

@@ -110,7 +110,7 @@ sub _stop {
 
     my $stopping = $self->{stopping} || '';
     if ($stopping eq 'INT' && $signal eq 'INT') {
-        kill KILL => keys %{ $self->{workers} };
+        $self->_kill($_) for $self->_all;
         return;
     }
     return if $stopping && $stopping ne 'QUIT' || $stopping eq $signal;
@@ -119,6 +119,12 @@ sub _stop {
     $self->{stopping} = $signal;
     $_->close for @{ $self->{listeners} };
     $self->_dismiss($_, $signal eq 'QUIT' ? 'QUIT' : 'TERM', $seconds) for $self->_all;
+    return;
+}
+
+sub _let_go {
+    my ($self, $worker) = @_;
+    $self->_dismiss($worker, 'QUIT', $self->{settings}{shutdown_timeout} + 1);
     return;
 }
 
@@ -138,9 +144,17 @@ sub _kill_stragglers {
     my $now = _now();
     for my $worker (grep { defined $_->{deadline} && $_->{deadline} <= $now } $self->_all) {
         $self->{log}->problem(sprintf '%s did not stop within %g s: killing it', _who($worker), $worker->{patience});
-        kill KILL => $worker->{pid};
-        $worker->{deadline} = undef;
+        $self->_kill($worker);
     }
+    return;
+}
+
+sub _kill {
+    my ($self, $worker) = @_;
+
+    $worker->{killed}   = 1;
+    $worker->{deadline} = undef;
+    kill KILL => $worker->{pid};
     return;
 }
 
@@ -171,7 +185,7 @@ sub _restart {
     $self->{scouting}   = 1;
     $self->{scout}      = undef;
     $self->{restarting} = 1;
-    $_->{not_before} = 0 for grep { $_ } @{ $self->{slots} };
+    $self->{slots}      = [];
     return;
 }
 
@@ -195,8 +209,7 @@ sub _keep_workers {
     my %staff;
     for my $worker (grep { !$_->{leaving} } $self->_all) {
         push @{ $staff{ $worker->{number} } }, $worker;
-        $self->_dismiss($worker, 'QUIT', $self->{settings}{shutdown_timeout} + 1)
-            if $worker->{number} > $self->{target};
+        $self->_let_go($worker) if $worker->{number} > $self->{target};
     }
 
     my $complete = 1;
@@ -234,7 +247,7 @@ sub _spawn {
     my ($self, $number) = @_;
 
     pipe my $reports, my $reporter or return $self->_cannot_spawn($number, "cannot make a pipe: $!");
-    $_->handle_for($number) for @{ $self->{listeners} };
+    eval { $_->handle_for($number) for @{ $self->{listeners} }; 1 } or return $self->_cannot_spawn($number, $@);
     my $signals = POSIX::SigSet->new(map { POSIX->can("SIG$_")->() } @SIGNALS);
     sigprocmask(SIG_BLOCK, $signals);
     my $supervisor = $$;
@@ -260,8 +273,9 @@ sub _spawn {
 sub _cannot_spawn {
     my ($self, $number, $error) = @_;
 
+    chomp $error;
     my $pause = $self->_back_off($number);
-    $self->{log}->problem("worker $number: $error; next try in $pause s");
+    $self->{log}->problem("cannot start worker $number: $error; next try in $pause s");
     $self->{wake_at} = $self->_slot($number)->{not_before};
     return;
 }
@@ -300,27 +314,38 @@ sub _read_report {
     1 while sysread $worker->{reports}, $text, 512, length $text;
     for my $line (split /\n/, $text) {
         $self->_greet($worker) if $line eq 'ready';
-        $worker->{reason} = $1 if $line =~ /^leaving (.+)/;
+        $self->_part_with($worker, $1) if $line =~ /^leaving (.+)/;
     }
     return;
 }
 
+# A worker of a generation that another HUP has overtaken meanwhile leaves again.
 sub _greet {
     my ($self, $worker) = @_;
 
     $worker->{ready} = 1;
-    if ($worker->{generation} == $self->{generation}) {
-        $self->{scouting} = 0;
-        $self->{scout}    = undef;
-    }
-    my @older = grep {
-        $_->{number} == $worker->{number} && $_->{generation} < $worker->{generation} && !$_->{leaving}
-    } $self->_all;
-    $self->_dismiss($_, 'QUIT', $self->{settings}{shutdown_timeout} + 1) for @older;
+    my $current = $worker->{generation} == $self->{generation};
+    @$self{qw(scouting scout)} = () if $current;
+    my @others = grep { $_->{number} == $worker->{number} && $_ != $worker && !$_->{leaving} } $self->_all;
+    $self->_let_go($_) for $current ? @others : @others ? $worker : ();
     if (my $on_start = delete $self->{on_start}) {
         $self->{started} = 1;
         $on_start->();
     }
+    return;
+}
+
+# It has stopped accepting of its own accord. Its successor starts now, not when
+# the last slow client has its answer.
+sub _part_with {
+    my ($self, $worker, $reason) = @_;
+
+    return if $worker->{leaving};
+    $worker->{leaving}  = 1;
+    $worker->{patience} = $self->{settings}{shutdown_timeout} + 1;
+    $worker->{deadline} = _now() + $worker->{patience};
+    $self->_slot($worker->{number})->{failures} = 0;
+    $self->{log}->info(_who($worker) . " leaves ($reason)") if $reason ne 'max-requests' && !$self->{stopping};
     return;
 }
 
@@ -345,18 +370,12 @@ sub _consider {
     if ($number > $self->{target} && !grep { $_->{number} == $number } $self->_all) {
         $_->forget($number) for @{ $self->{listeners} };
     }
-    return if $worker->{leaving} || $self->{stopping};
-
-    my $lived  = _now() - $worker->{started};
-    my $reason = $status == 0 ? $worker->{reason} : undef;
-    if (defined $reason) {
-        $self->_slot($number)->{failures} = 0;
-        $self->{log}->info(_who($worker) . " left ($reason)") if $reason ne 'max-requests';
-        return;
-    }
-
+    my $lived = _now() - $worker->{started};
     my $why = sprintf '%s %s after %.1f s', _who($worker), _cause($status), $lived;
-    if (($self->{scout} || 0) == $worker) {
+    if ($worker->{leaving} || $self->{stopping}) {
+        $self->{log}->problem("$why, while it was leaving") if $status && !$worker->{killed};
+    }
+    elsif (($self->{scout} || 0) == $worker) {
         $self->{log}->problem($why);
         $self->_give_up_restart;
     }
@@ -465,7 +484,8 @@ and the log says why.
 
 =item TTIN, TTOU
 
-One worker more, one less (but never less than one).
+One worker more, one less (but never less than one). With C<reuseport> a worker
+that goes for good takes along what waits in its own socket's queue.
 
 =item USR1
 

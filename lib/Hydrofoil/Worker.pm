@@ -13,9 +13,13 @@ sub run {
     my $self = shift;
 
     my ($engine, $told);
+    my $process  = $$;
     my %handlers = $self->_handlers(sub {
-        $told = shift;
-        $engine->$told if $engine;
+        my ($signal, $method) = @_;
+        # A child that the application forked has these handlers too.
+        return _die_of($signal) if $$ != $process;
+        $told = 1;
+        $engine->$method if $engine;
     });
     local @SIG{ keys %handlers } = values %handlers;
     local $SIG{PIPE} = 'IGNORE';
@@ -43,9 +47,16 @@ sub _handlers {
     $handlers{USR1} = sub { $self->{log}->reopen };
     $handlers{CHLD} = 'DEFAULT';
     for my $signal (keys %signals) {
-        $handlers{$signal} = sub { $tell->($signals{$signal}) };
+        $handlers{$signal} = sub { $tell->($signal, $signals{$signal}) };
     }
     return %handlers;
+}
+
+sub _die_of {
+    my $signal = shift;
+    $SIG{$signal} = 'DEFAULT';
+    kill $signal => $$;
+    return;
 }
 
 sub _engine {
@@ -67,6 +78,7 @@ sub _engine {
         harakiri               => 1,
         logger                 => $self->{logger},
         parent_pid             => $self->{parent_pid},
+        on_drain               => sub { $self->{report}->("leaving $_[0]") },
     );
     for my $listener (@{ $self->{listeners} }) {
         $listener->keep_only($self->{number});
@@ -144,7 +156,8 @@ many requests as the settings say. Default 0: there is none, and it does neither
 
 =item report
 
-Called with C<ready>, and with C<leaving> and the reason. Default: nothing.
+Called with C<ready>, and with C<leaving> and the reason when the worker stops
+accepting and again when it is done. Default: nothing.
 
 =item blocked
 
