@@ -52,11 +52,13 @@ for my $how ([ '--no-preload-app' => \&start, '--no-preload-app' ], [ 'plackup -
         version('one');
         my $server = $start->(@args, '-w', 2);
         my $port   = $server->port;
+        my @before = $server->wait_for_workers(2);
         like get($port), qr/^one/, 'old code';
         version('two');
         like get($port), qr/^one/, 'still the old code';
         $server->signal('HUP');
         ok $server->wait_for(qr/all workers are replaced/), 'the log tells when it is done';
+        ok poll_until(sub { !grep { is_alive($_) } @before }), 'the old workers leave';
         is scalar(grep { get($port) =~ /^two/ } 1 .. 10), 10, 'new code only';
         is $server->stop, 0, 'exit code';
     };
