@@ -3,6 +3,10 @@
 
 #include "perliol.h"
 
+#ifndef isPRINT_A
+#define isPRINT_A(c) ((U8)(c) >= 0x20 && (U8)(c) < 0x7f)
+#endif
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -135,9 +139,15 @@ static const char *check_fields(pTHX_ hf_worker *w, int status, size_t n)
         return NULL;
     if (strncmp(why, "the status", 10) == 0)
         return why;
-    return SvPV_nolen(sv_2mortal(newSVpvf("%s (header %.*s)", why,
-                                          (int)(w->fields[bad].name_len < 80 ? w->fields[bad].name_len : 80),
-                                          w->fields[bad].name)));
+    {
+        const hf_field_out *f = &w->fields[bad];
+        SV *name = sv_2mortal(newSVpvn(f->name, f->name_len < 80 ? f->name_len : 80));
+        char *p;
+        for (p = SvPVX(name); p < SvEND(name); p++)
+            if (!isPRINT_A(*p)) /* a line of the log stays one line */
+                *p = '?';
+        return SvPV_nolen(sv_2mortal(newSVpvf("%s (header %s)", why, SvPVX(name))));
+    }
 }
 
 /* Fills w->parts from a body array and adds up their lengths. */
@@ -179,27 +189,21 @@ static SV *keeper(pTHX_ hf_part *part, bool ours)
     return sv;
 }
 
-/* Something about the length of an answer is wrong; the client has been told by the end of its connection. */
-static void complain_length(pTHX_ hf_call *call, int rc, bool had_client)
-{
-    if (HF_UNLIKELY(rc < 0 && had_client))
-        hf_worker_log(aTHX_ call->w, "%s: the body is not as long as its Content-Length; the connection is closed",
-                      hf_env_describe(aTHX_ call->w, call->env));
-}
-
-static void end_answer(pTHX_ hf_call *call)
+void hf_answer_end(pTHX_ hf_call *call)
 {
     hf_request *r = call->r;
-    bool had_client = r->conn != NULL;
+    bool had_client;
     int rc;
+    call->r = NULL;
+    hf_engine_lock(call->w->engine);
+    had_client = r->conn != NULL;
     r->flush_now = call->env && AvFILLp(call->env->cleanup) >= 0;
     rc = hf_response_end(r);
-    call->r = NULL;
-    if (HF_UNLIKELY(rc < 0)) {
-        hf_engine_unlock(call->w->engine);
-        complain_length(aTHX_ call, rc, had_client);
-        hf_engine_lock(call->w->engine);
-    }
+    hf_engine_unlock(call->w->engine);
+    if (HF_UNLIKELY(rc && had_client))
+        hf_worker_log(aTHX_ call->w, "%s: the body is %s than its Content-Length; %s",
+                      hf_env_describe(aTHX_ call->w, call->env), rc < 0 ? "shorter" : "longer",
+                      rc < 0 ? "the connection is closed" : "the rest is dropped");
 }
 
 static void send_array(pTHX_ hf_call *call, int status, size_t n_fields, size_t n_parts, int64_t total, bool ours)
@@ -222,8 +226,8 @@ static void send_array(pTHX_ hf_call *call, int status, size_t n_fields, size_t 
             }
         }
     }
-    end_answer(aTHX_ call);
     hf_engine_unlock(w->engine);
+    hf_answer_end(aTHX_ call);
 }
 
 /* --- handles --- */
@@ -320,7 +324,10 @@ static bool find_file(pTHX_ hf_call *call, SV *body, plain_file *f)
         if (!is_raw(fp))
             return FALSE;
         f->fd = PerlIO_fileno(fp);
-        f->offset = (int64_t)PerlIO_tell(fp);
+        if (PerlIOBase(fp)->flags & PERLIO_F_WRBUF)
+            PerlIO_flush(fp);
+        /* Not PerlIO_tell(), which does not notice sysseek. */
+        f->offset = (int64_t)lseek(f->fd, 0, SEEK_CUR) - (PerlIO_has_cntptr(fp) ? (int64_t)PerlIO_get_cnt(fp) : 0);
     } else if (!fp && can(aTHX_ body, "path")) {
         bool died;
         SV *path = call_method_guarded(aTHX_ call, body, "path", &died);
@@ -367,8 +374,8 @@ static void send_file(pTHX_ hf_call *call, int status, size_t n_fields, const pl
     } else {
         hf_response_sendfile(r, fd, f->offset, (size_t)f->len);
     }
-    end_answer(aTHX_ call);
     hf_engine_unlock(w->engine);
+    hf_answer_end(aTHX_ call);
 }
 
 /* The next piece of a body that is read: NULL at its end, or when that died. */
@@ -394,9 +401,7 @@ void hf_answer_pull(pTHX_ hf_call *call)
     hf_request *r = call->r;
     bool died = FALSE;
     if (r->no_body) {
-        hf_engine_lock(w->engine);
-        end_answer(aTHX_ call);
-        hf_engine_unlock(w->engine);
+        hf_answer_end(aTHX_ call);
         hf_answer_close_body(aTHX_ call);
         return;
     }
@@ -440,9 +445,7 @@ void hf_answer_pull(pTHX_ hf_call *call)
     if (died) {
         hf_answer_fail(aTHX_ call);
     } else {
-        hf_engine_lock(w->engine);
-        end_answer(aTHX_ call);
-        hf_engine_unlock(w->engine);
+        hf_answer_end(aTHX_ call);
     }
     hf_answer_close_body(aTHX_ call);
 }

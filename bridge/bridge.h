@@ -65,8 +65,11 @@ typedef struct hf_env {
 /* The environment of a request, with the engine lock held. NULL when the request has been answered with an error already. */
 hf_env *hf_env_build(pTHX_ hf_worker *w, hf_request *r);
 
-/* The request is over: keeps the environment for the next one, or lets it go. Without the lock. */
-void hf_env_finish(pTHX_ hf_worker *w, hf_env *env);
+/* Did the application leave it as it was: nothing added, deleted, replaced or kept? */
+bool hf_env_is_untouched(pTHX_ hf_worker *w, hf_env *env);
+
+/* The request is over: keeps an untouched environment for the next one, lets go of others. Without the lock. */
+void hf_env_finish(pTHX_ hf_worker *w, hf_env *env, bool untouched);
 
 void hf_env_setup(pTHX_ hf_worker *w);
 void hf_env_teardown(pTHX_ hf_worker *w);
@@ -154,6 +157,9 @@ void hf_answer_pull(pTHX_ hf_call *call);
 
 /* 500, if nothing of the answer has left, else an end that the client can tell from a complete answer. */
 void hf_answer_fail(pTHX_ hf_call *call);
+
+/* The answer is complete. Without the lock. */
+void hf_answer_end(pTHX_ hf_call *call);
 
 /* The handle is done with: calls its close. */
 void hf_answer_close_body(pTHX_ hf_call *call);

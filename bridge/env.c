@@ -370,8 +370,7 @@ static bool is_intact(hf_worker *w, hf_env *env, U32 key, SV *sv)
     }
 }
 
-/* Nothing was added, deleted, replaced or kept? */
-static bool is_untouched(pTHX_ hf_worker *w, hf_env *env)
+bool hf_env_is_untouched(pTHX_ hf_worker *w, hf_env *env)
 {
     HV *hv = env->hv;
     HE **buckets = HvARRAY(hv);
@@ -437,11 +436,11 @@ static void env_free(pTHX_ hf_env *env)
     Safefree(env);
 }
 
-void hf_env_finish(pTHX_ hf_worker *w, hf_env *env)
+void hf_env_finish(pTHX_ hf_worker *w, hf_env *env, bool untouched)
 {
-    SV *input = env->slot[KEY_INPUT];
+    SV *input = env->slot[KEY_INPUT]; /* may be gone unless untouched */
     env->request_of_lazy = NULL;
-    if (w->n_spare >= HF_SPARE_ENVS || !is_untouched(aTHX_ w, env)) {
+    if (!untouched || w->n_spare >= HF_SPARE_ENVS) {
         env_free(aTHX_ env);
         return;
     }

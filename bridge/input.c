@@ -46,5 +46,5 @@ bool hf_input_is_usable(pTHX_ SV *rv)
 {
     IO *io = GvIO((GV *)SvRV(rv));
     PERL_UNUSED_CONTEXT;
-    return io && IoIFP(io);
+    return io && IoIFP(io) && !SvOBJECT(SvRV(rv));
 }

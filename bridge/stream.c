@@ -62,6 +62,7 @@ void hf_call_settle(pTHX_ hf_call *call)
     hf_env *env = call->env;
     hf_worker *w = call->w;
     SV **sv;
+    bool untouched;
     if (call->r || call->in_app)
         return;
     if (env) {
@@ -69,7 +70,8 @@ void hf_call_settle(pTHX_ hf_call *call)
         env->request_of_lazy = NULL;
         if (HF_UNLIKELY(AvFILLp(env->cleanup) >= 0))
             run_cleanup(aTHX_ call, env, env->cleanup);
-        if (HF_UNLIKELY(HvUSEDKEYS(env->hv) != env->n_seen)) { /* the application added something */
+        untouched = hf_env_is_untouched(aTHX_ w, env);
+        if (!untouched) { /* the application added something */
             sv = hv_fetchs(env->hv, "psgix.cleanup.handlers", 0);
             if (sv && SvROK(*sv) && SvTYPE(SvRV(*sv)) == SVt_PVAV && SvRV(*sv) != (SV *)env->cleanup)
                 run_cleanup(aTHX_ call, env, (AV *)SvRV(*sv));
@@ -80,7 +82,7 @@ void hf_call_settle(pTHX_ hf_call *call)
                 hf_engine_unlock(w->engine);
             }
         }
-        hf_env_finish(aTHX_ w, env);
+        hf_env_finish(aTHX_ w, env, untouched);
     }
     if (call->parked) {
         call->parked = FALSE;
@@ -117,21 +119,9 @@ static CV *code_with(pTHX_ XSUBADDR_t xsub, const MGVTBL *vtbl, void *ptr)
 
 static void end_streaming(pTHX_ hf_call *call)
 {
-    hf_worker *w = call->w;
-    hf_request *r = call->r;
-    bool had_client;
-    int rc;
     call->streaming = FALSE;
-    if (!r)
-        return;
-    call->r = NULL;
-    hf_engine_lock(w->engine);
-    had_client = r->conn != NULL;
-    rc = hf_response_end(r);
-    hf_engine_unlock(w->engine);
-    if (rc < 0 && had_client)
-        hf_worker_log(aTHX_ w, "%s: the body is not as long as its Content-Length; the connection is closed",
-                      hf_env_describe(aTHX_ w, call->env));
+    if (call->r)
+        hf_answer_end(aTHX_ call);
 }
 
 /* The responder is gone and was never called. */
@@ -168,6 +158,7 @@ XS(XS_Hydrofoil_responder)
 {
     dXSARGS;
     hf_call *call = (hf_call *)magic_of(aTHX_ cv, &responder_vtbl);
+    bool refused = FALSE;
     if (items != 1)
         croak("Usage: $responder->([ $status, $headers, $body ])");
     if (!call || call->responded)
@@ -181,10 +172,13 @@ XS(XS_Hydrofoil_responder)
         sv_setref_pv(writer, "Hydrofoil::Writer", call);
         ST(0) = sv_2mortal(writer);
     } else {
+        refused = SvROK(ST(0)) && SvTYPE(SvRV(ST(0))) == SVt_PVAV && av_len((AV *)SvRV(ST(0))) == 1;
         ST(0) = &PL_sv_undef;
     }
     hf_call_settle(aTHX_ call);
     hf_call_unref(aTHX_ call);
+    if (refused) /* the application waits for a writer that it will not get; the log has the reason already */
+        croak("Hydrofoil: the response was refused");
     XSRETURN(1);
 }
 

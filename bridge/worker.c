@@ -52,11 +52,11 @@ static const char *error_text(pTHX)
     return SvOK(text) && !SvROK(text) ? SvPV_nolen(text) : "an exception that cannot be printed";
 }
 
-/* The application died: its message goes to the log, unless it was told to stop by a writer whose client has left. */
+/* The application died: its message goes to the log, unless it is the bridge's own way to stop it. */
 static void log_death(pTHX_ hf_worker *w, const char *what, hf_env *env)
 {
     const char *text = error_text(aTHX);
-    if (strncmp(text, "Hydrofoil: the client has left", 30) == 0)
+    if (strncmp(text, "Hydrofoil: the ", 15) == 0)
         return;
     hf_worker_log(aTHX_ w, "%s: %s%s%s", hf_env_describe(aTHX_ w, env), what ? what : "", what ? ": " : "", text);
 }

@@ -268,7 +268,7 @@ int hf_response_begin(hf_request *r, int status, const hf_field_out *fields, siz
     r->chunked = false;
     if (has_length) {
         r->length_left = promised;
-    } else if (app_framed || empty || length == HF_LENGTH_OMIT || (status == 304 && length <= 0)) {
+    } else if (app_framed || empty || length == HF_LENGTH_OMIT || status == 304) {
         if (app_framed && r->head.minor == 0)
             r->close = true;
     } else if (length >= 0) {
@@ -330,7 +330,7 @@ static size_t allowed(hf_request *r, size_t len)
         return 0;
     if (r->length_left >= 0) {
         if ((uint64_t)len > (uint64_t)r->length_left) {
-            r->close = r->overlong = true;
+            r->overlong = true;
             len = (size_t)r->length_left;
         }
         r->length_left -= (int64_t)len;
@@ -456,7 +456,7 @@ int hf_response_end(hf_request *r)
             rc = -1;
         }
         if (r->overlong)
-            rc = -1;
+            rc = 1;
         r->running = r->suspended = false;
         if (c)
             hf_conn_request_done(c);
