@@ -169,10 +169,10 @@ each_way 'Connection: close by the application closes' => sub {
 };
 
 check 'reason phrases are the usual ones' => sub {
-    is $server->get('/array')->reason, 'OK', '200';
-    is $server->get('/404')->reason, 'Not Found', '404';
-    is $server->get('/304')->reason, 'Not Modified', '304';
-    is $server->get('/204')->reason, 'No Content', '204';
+    is $server->get('/array')->reason, 'OK', 'of 200';
+    is $server->get('/404')->reason, 'Not Found', 'of 404';
+    is $server->get('/304')->reason, 'Not Modified', 'of 304';
+    is $server->get('/204')->reason, 'No Content', 'of 204';
 };
 
 check 'a Server header by the application is respected' => sub {

@@ -70,7 +70,7 @@ my %page = (
         my $env = shift;
         my @told = eval { $env->{'psgix.informational'}->(103, [Link => '</style.css>; rel=preload', 'X-Hint' => 'one']); 'sent' } || $@;
         $env->{'psgix.informational'}->(103, [Link => '</script.js>; rel=preload']);
-        main::wait_for_gate('hint') if $env->{QUERY_STRING} eq 'wait';
+        wait_for_gate('hint') if $env->{QUERY_STRING} eq 'wait';
         [200, [@text], ["after the hints: @told"]]
     },
     '/hints-stream' => sub {

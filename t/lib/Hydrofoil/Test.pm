@@ -100,7 +100,8 @@ sub free_port {
 #   listen => 'tcp' (default) or 'unix'
 #   lint   => 0 for applications that answer illegally on purpose
 #   env    => {more environment}
-# The source may call record($line) to append a line to what $server->recorded returns.
+# The source may call main::record($line), from its own package just record($line), to append a line to what
+# $server->recorded returns.
 sub start_server {
     my %option = (listen => 'tcp', lint => 1, args => [], env => {}, @_);
     for my $attempt (1 .. 5) {
@@ -162,11 +163,12 @@ sub _app_file {
 use strict;
 use warnings;
 use Plack::Middleware::Lint;
-sub record {
+sub main::record {
     open my \$fh, '>>', '$self->{dir}/recorded' or die \$!;
     syswrite \$fh, "\@_\\n";
     close \$fh;
 }
+BEGIN { *record = \\&main::record }
 my \$application = do {
 $source
 };
