@@ -62,7 +62,7 @@ SKIP: {
         rename "$logs/log", "$logs/old" or die $!;
         $server->signal('USR1');
         ok poll_until(sub { -e "$logs/log" }), 'it is made anew';
-        my ($worker) = $server->workers;
+        my ($worker) = $server->wait_for_workers(1);
         ok poll_until(sub { readlink("/proc/$worker/fd/2") eq "$logs/log" }), 'the worker has opened it';
         is $server->stop, 0, 'exit code';
     };
