@@ -382,10 +382,12 @@ static void send_file(pTHX_ hf_call *call, int status, size_t n_fields, const pl
 static SV *next_piece(pTHX_ hf_call *call, bool *died)
 {
     SV *piece;
+    GV *rs = gv_fetchpvs("/", GV_ADD, SVt_PV);
     ENTER;
-    /* getline reads blocks rather than lines, as servers do by convention (Plack::Util::foreach) */
-    save_item(PL_rs);
-    sv_setsv(PL_rs, call->w->pull_size);
+    /* getline reads blocks rather than lines, as servers do by convention (Plack::Util::foreach). By way of $/, so that a
+     * getline that is written in Perl sees it too. */
+    save_scalar(rs);
+    sv_setsv_mg(GvSVn(rs), call->w->pull_size);
     piece = call_method_guarded(aTHX_ call, call->body, "getline", died);
     LEAVE;
     if (piece && !SvOK(piece)) {
