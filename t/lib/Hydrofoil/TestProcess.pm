@@ -17,9 +17,9 @@ our $DEADLINE = 30 * ($ENV{HYDROFOIL_TEST_PATIENCE} || 1);    # seconds for anyt
 
 # A test that hangs ends here, and takes its servers along.
 my %running;
-$SIG{ALRM} = sub { kill KILL => keys %running; die "the test took too long\n" };
+$SIG{ALRM} = sub { die "the test took too long\n" };
 alarm 6 * $DEADLINE;
-END { kill KILL => grep { $running{$_} == $$ } keys %running }
+END { local $?; kill KILL => map { _tree($_) } grep { $running{$_} == $$ } keys %running }
 
 $ENV{PERL5LIB} = join ':', "$ROOT/lib", "$ROOT/blib/lib", "$ROOT/blib/arch", grep { length } $ENV{PERL5LIB} || '';
 delete @ENV{qw(PLACK_ENV PLACK_SERVER SERVER_STARTER_PORT)};
@@ -136,8 +136,7 @@ sub DESTROY {
     my $self = shift;
     return if $self->{owner} != $$ || $self->has_ended;
     local ($@, $?);
-    my @workers = $self->workers;
-    kill KILL => $self->{pid}, @workers;
+    kill KILL => _tree($self->{pid});
     waitpid $self->{pid}, 0;
     delete $running{ $self->{pid} };
     return;
@@ -180,6 +179,11 @@ sub write_file {
     close $handle or die "$path: $!";
     rename "$path.new", $path or die "$path: $!";
     return $path;
+}
+
+sub _tree {
+    my $pid = shift;
+    return ($pid, map { _tree($_) } workers($pid));
 }
 
 sub _program {
