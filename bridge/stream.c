@@ -72,6 +72,7 @@ void hf_call_settle(pTHX_ hf_call *call)
             run_cleanup(aTHX_ call, env, env->cleanup);
         untouched = hf_env_is_untouched(aTHX_ w, env);
         if (!untouched) { /* the application added something */
+            SvREADONLY_off((SV *)env->hv); /* Hash::Util::lock_keys() makes looking for an absent key an exception */
             sv = hv_fetchs(env->hv, "psgix.cleanup.handlers", 0);
             if (sv && SvROK(*sv) && SvTYPE(SvRV(*sv)) == SVt_PVAV && SvRV(*sv) != (SV *)env->cleanup)
                 run_cleanup(aTHX_ call, env, (AV *)SvRV(*sv));
