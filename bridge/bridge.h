@@ -38,6 +38,23 @@ typedef struct hf_key {
     U32 hash;
 } hf_key;
 
+/* One entry of an environment as a walk through the hash found it. */
+typedef union hf_sv_head {
+    struct {
+        U32 refs, flags; /* as they lie in the head of an SV */
+    } part;
+    U64 both;
+} hf_sv_head;
+
+typedef struct hf_seen {
+    HE **link;           /* what points to the entry: its bucket, or the entry before it */
+    HE *he;
+    HEK *hek;
+    SV *value;
+    hf_sv_head mask, is; /* of the value's head, what must be as it is here */
+    UV body_mask, body;  /* of a constant: its referent, or its integer */
+} hf_seen;
+
 /* An environment. Reused when the application left it as it was: then only values that differ are written, and neither
  * keys nor values are allocated or freed. `seen` is what a walk through the hash found after it was filled; a second walk
  * when the request is over tells whether anything was added, deleted, replaced or kept. */
@@ -52,11 +69,9 @@ typedef struct hf_env {
     U32 request;          /* number of the request, for stamp */
     U32 n_seen;
     bool exact;           /* slots and hash are in step: it may be reused */
-    struct {
-        HEK *hek;
-        SV *value;
-        U16 key;
-    } seen[HF_MAX_KEYS];
+    HE **buckets;         /* HvARRAY and flags when the hash was walked */
+    U32 hv_flags;
+    hf_seen seen[HF_MAX_KEYS];
     AV *cleanup;          /* psgix.cleanup.handlers */
     SV *io, *informational; /* the values of psgix.io and psgix.informational, made when they are looked at */
     hf_request *request_of_lazy; /* what psgix.io and psgix.informational stand for, NULL when over */
@@ -74,6 +89,9 @@ void hf_env_finish(pTHX_ hf_worker *w, hf_env *env, bool untouched);
 void hf_env_setup(pTHX_ hf_worker *w);
 void hf_env_teardown(pTHX_ hf_worker *w);
 
+/* The value of a key, NULL if there is none (or the application has tied the hash). */
+SV *hf_env_value(pTHX_ hf_env *env, const char *key);
+
 /* "METHOD /uri" for log lines, as a mortal. */
 const char *hf_env_describe(pTHX_ hf_worker *w, hf_env *env);
 
@@ -85,6 +103,7 @@ struct hf_worker {
     SV *logger;           /* psgix.logger, or NULL */
     bool multiprocess, multithread, harakiri;
     bool running;
+    SV *on_drain;         /* is told, once, why the engine has stopped accepting; NULL: nobody is */
 
     hf_key keys[HF_MAX_KEYS];
     U32 n_keys;

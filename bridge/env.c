@@ -217,18 +217,17 @@ static SV *store(pTHX_ hf_worker *w, hf_env *env, U32 key, SV *value)
     return value;
 }
 
+#define PLAIN_STRING (SVt_PV | SVf_POK | SVp_POK)
+
 /* The buffer of a variable key's value, with room for len bytes; end_string() says how many were written. */
 static char *begin_string(pTHX_ hf_worker *w, hf_env *env, U32 key, STRLEN len)
 {
     SV *sv = env->slot[key];
     env->stamp[key] = env->request;
-    if (HF_UNLIKELY(!sv)) {
+    if (HF_UNLIKELY(!sv))
         sv = store(aTHX_ w, env, key, newSV(len < 30 ? 31 : len + 1));
-        SvPOK_only(sv);
-        return SvPVX(sv);
-    }
-    if (HF_UNLIKELY(SvTHINKFIRST(sv) || (SvFLAGS(sv) & (SVTYPEMASK | SVf_POK | SVp_POK | SVf_UTF8)) != (SVt_PV | SVf_POK | SVp_POK)))
-        sv_setpvn(sv, "", 0); /* its buffer is shared with a copy that the application made */
+    else if (HF_UNLIKELY(SvFLAGS(sv) != PLAIN_STRING))
+        sv_setpvn(sv, "", 0); /* its buffer may be shared with a copy that the application made */
     return SvGROW(sv, len + 1);
 }
 
@@ -239,10 +238,18 @@ static void end_string(SV *sv, STRLEN len)
     SvPOK_only(sv);
 }
 
-static void set_string(pTHX_ hf_worker *w, hf_env *env, U32 key, const char *bytes, STRLEN len)
+static inline void set_string(pTHX_ hf_worker *w, hf_env *env, U32 key, const char *bytes, STRLEN len)
 {
-    char *dst = begin_string(aTHX_ w, env, key, len);
-    memcpy(dst, bytes, len);
+    SV *sv = env->slot[key];
+    if (HF_LIKELY(sv && SvFLAGS(sv) == PLAIN_STRING && SvLEN(sv) > len)) {
+        char *dst = SvPVX(sv);
+        env->stamp[key] = env->request;
+        memcpy(dst, bytes, len);
+        dst[len] = '\0';
+        SvCUR_set(sv, len);
+        return;
+    }
+    memcpy(begin_string(aTHX_ w, env, key, len), bytes, len);
     end_string(env->slot[key], len);
 }
 
@@ -304,91 +311,89 @@ static void set_header(pTHX_ hf_worker *w, hf_env *env, const hf_field *f, const
 
 /* --- reuse --- */
 
-/* Remembers what is in the hash. */
-static void remember(hf_worker *w, hf_env *env)
+/* Flags of a value that tell whether it was touched. A string is written anew for the next request, so it only has to be
+ * an ordinary scalar of our own: of a type up to SVt_PVMG (0x07), no reference, without magic, not read-only. */
+#define STRING_FLAGS (0xf8u | SVf_ROK | SVs_GMG | SVs_SMG | SVs_RMG | SVf_READONLY)
+#define CONSTANT_FLAGS (SVTYPEMASK | SVf_ROK | SVf_IOK | SVf_NOK | SVf_POK | SVs_GMG | SVs_SMG | SVs_RMG | SVf_READONLY)
+
+static inline UV body_of(const SV *sv)
 {
-    HV *hv = env->hv;
-    HE **buckets = HvARRAY(hv);
-    STRLEN i;
-    U32 n = 0, k;
-    for (i = 0; i <= HvMAX(hv); i++) {
-        HE *he;
-        for (he = buckets[i]; he; he = HeNEXT(he)) {
-            env->seen[n].hek = HeKEY_hek(he);
-            env->seen[n].value = HeVAL(he);
-            env->seen[n].key = NO_KEY;
-            n++;
-        }
-    }
-    /* Which key is which: shared hash keys are the same pointer. */
-    for (k = 0; k < w->n_keys; k++) {
-        if (!env->slot[k])
-            continue;
-        for (i = 0; i < n; i++)
-            if (env->seen[i].value == env->slot[k]) {
-                env->seen[i].key = (U16)k;
-                break;
-            }
-    }
-    env->n_seen = n;
-    env->exact = TRUE;
+    return SvROK(sv) ? PTR2UV(SvRV(sv)) : (UV)SvIVX(sv);
 }
 
-/* Is a constant still what was put there? */
-static bool is_intact(hf_worker *w, hf_env *env, U32 key, SV *sv)
+static inline hf_sv_head head_of(const SV *sv)
 {
-    switch (key) {
-    case KEY_VERSION:
-        return SvROK(sv) && SvRV(sv) == SvRV(w->version);
-    case KEY_ERRORS:
-        return SvROK(sv) && SvRV(sv) == SvRV(w->errors);
-    case KEY_INPUT:
-        return SvROK(sv) && SvTYPE(SvRV(sv)) == SVt_PVGV;
-    case KEY_LOGGER:
-        return SvROK(sv) && w->logger && SvRV(sv) == SvRV(w->logger);
-    case KEY_CLEANUP_HANDLERS:
-        return SvROK(sv) && SvRV(sv) == (SV *)env->cleanup && SvREFCNT(env->cleanup) == 2 && AvFILLp(env->cleanup) < 0 &&
-               !SvMAGICAL(env->cleanup);
-    case KEY_IO:
-    case KEY_INFORMATIONAL:
-        return SvTYPE(sv) == SVt_PVMG && SvGMAGICAL(sv) && !SvOK(sv);
-    case KEY_MULTITHREAD:
-        return SvIOK(sv) && !SvPOK(sv) && SvIVX(sv) == w->multithread;
-    case KEY_MULTIPROCESS:
-        return SvIOK(sv) && !SvPOK(sv) && SvIVX(sv) == w->multiprocess;
-    case KEY_RUN_ONCE:
-    case KEY_NONBLOCKING:
-        return SvIOK(sv) && !SvPOK(sv) && SvIVX(sv) == 0;
-    case KEY_HARAKIRI:
-        return SvIOK(sv) && !SvPOK(sv) && SvIVX(sv) == w->harakiri;
-    case KEY_STREAMING:
-    case KEY_INPUT_BUFFERED:
-    case KEY_CLEANUP:
-        return SvIOK(sv) && !SvPOK(sv) && SvIVX(sv) == 1;
-    default: /* a variable one: it is written anew, so it only has to be an ordinary scalar of our own */
-        return SvTYPE(sv) <= SVt_PVMG && SvTYPE(sv) >= SVt_PV && !SvMAGICAL(sv) && !SvROK(sv) && !SvREADONLY(sv);
+    hf_sv_head h;
+    h.part.refs = SvREFCNT(sv);
+    h.part.flags = SvFLAGS(sv);
+    return h;
+}
+
+/* Remembers what is in the hash, and how each value must look to be called untouched. */
+static void remember(hf_env *env)
+{
+    HE **buckets = HvARRAY(env->hv);
+    STRLEN i;
+    U32 n = 0, k;
+    for (i = 0; i <= HvMAX(env->hv); i++) {
+        HE **link;
+        for (link = &buckets[i]; *link; link = &HeNEXT(*link)) {
+            hf_seen *seen = &env->seen[n++];
+            seen->link = link;
+            seen->he = *link;
+            seen->hek = HeKEY_hek(*link);
+            seen->value = HeVAL(*link);
+            seen->mask.part.refs = ~(U32)0;
+            seen->mask.part.flags = STRING_FLAGS;
+            seen->is.part.refs = 1;
+            seen->is.part.flags = 0;
+            seen->body_mask = seen->body = 0;
+        }
     }
+    for (k = FIRST_CONSTANT; k < KEY_HEADERS; k++) {
+        SV *sv = env->slot[k];
+        for (i = 0; sv && i < n; i++) {
+            hf_seen *seen = &env->seen[i];
+            if (seen->value != sv)
+                continue;
+            seen->mask.part.flags = CONSTANT_FLAGS;
+            seen->is.part.flags = SvFLAGS(sv) & CONSTANT_FLAGS;
+            if (k == KEY_IO || k == KEY_INFORMATIONAL) {
+                seen->is.part.refs = 2;
+            } else if (k != KEY_INPUT) {
+                seen->body_mask = ~(UV)0;
+                seen->body = body_of(sv);
+            }
+            break;
+        }
+    }
+    env->buckets = buckets;
+    env->hv_flags = SvFLAGS(env->hv);
+    env->n_seen = n;
+    env->exact = TRUE;
 }
 
 bool hf_env_is_untouched(pTHX_ hf_worker *w, hf_env *env)
 {
     HV *hv = env->hv;
-    HE **buckets = HvARRAY(hv);
-    STRLEN i;
-    U32 n = 0;
+    const hf_seen *seen = env->seen, *end = seen + env->n_seen;
+    PERL_UNUSED_ARG(w);
     if (!env->exact || !env->n_seen || SvREFCNT(hv) != 1 || SvREFCNT(env->rv) != 1 || !SvROK(env->rv) ||
-        SvRV(env->rv) != (SV *)hv || SvOOK(hv) || SvMAGICAL(hv) || SvOBJECT(hv) || HvUSEDKEYS(hv) != env->n_seen)
+        SvRV(env->rv) != (SV *)hv || SvOOK(hv) || SvMAGICAL(hv) || SvREADONLY(hv) || SvOBJECT(hv) || HvTOTALKEYS(hv) != env->n_seen ||
+        HvARRAY(hv) != env->buckets || AvFILLp(env->cleanup) >= 0 || SvREFCNT(env->cleanup) != 2 ||
+        SvMAGICAL(env->cleanup))
         return FALSE;
-    for (i = 0; i <= HvMAX(hv); i++) {
-        HE *he;
-        for (he = buckets[i]; he; he = HeNEXT(he), n++) {
-            SV *sv = HeVAL(he);
-            if (n >= env->n_seen || env->seen[n].value != sv || env->seen[n].hek != HeKEY_hek(he) ||
-                SvREFCNT(sv) != (sv == env->io || sv == env->informational ? 2 : 1) || !is_intact(w, env, env->seen[n].key, sv))
-                return FALSE;
-        }
+    /* As many entries as there were, and each of them is where it was: the links are followed from the buckets on, so
+     * that no pointer is used before it has been found to be the one that was seen. */
+    for (; seen < end; seen++) {
+        const SV *sv;
+        if (*seen->link != seen->he || HeKEY_hek(seen->he) != seen->hek || (sv = HeVAL(seen->he)) != seen->value ||
+            (head_of(sv).both & seen->mask.both) != seen->is.both)
+            return FALSE;
+        if (seen->body_mask && body_of(sv) != seen->body)
+            return FALSE;
     }
-    return n == env->n_seen;
+    return TRUE;
 }
 
 static hf_env *env_new(pTHX_ hf_worker *w)
@@ -598,22 +603,32 @@ hf_env *hf_env_build(pTHX_ hf_worker *w, hf_request *r)
     set_input(aTHX_ w, env, r);
     forget_absent(aTHX_ w, env);
     if (HF_UNLIKELY(!env->exact && env->n_seen))
-        remember(w, env);
+        remember(env);
     else if (env->n_seen)
         env->n_seen = before;
     return env;
 }
 
+SV *hf_env_value(pTHX_ hf_env *env, const char *key)
+{
+    I32 len = (I32)strlen(key);
+    SV **sv;
+    if (SvRMAGICAL(env->hv) || !hv_exists(env->hv, key, len)) /* fetching what a locked hash has not would die */
+        return NULL;
+    sv = hv_fetch(env->hv, key, len, 0);
+    return sv ? *sv : NULL;
+}
+
 const char *hf_env_describe(pTHX_ hf_worker *w, hf_env *env)
 {
-    SV **method, **uri;
+    SV *method, *uri;
+    PERL_UNUSED_ARG(w);
     if (!env)
         return "a request";
-    method = hv_fetchs(env->hv, "REQUEST_METHOD", 0);
-    uri = hv_fetchs(env->hv, "REQUEST_URI", 0);
-    (void)w;
-    return SvPV_nolen(sv_2mortal(newSVpvf("%s %.200s", method && SvPOK(*method) ? SvPVX(*method) : "?",
-                                          uri && SvPOK(*uri) ? SvPVX(*uri) : "?")));
+    method = hf_env_value(aTHX_ env, "REQUEST_METHOD");
+    uri = hf_env_value(aTHX_ env, "REQUEST_URI");
+    return SvPV_nolen(sv_2mortal(newSVpvf("%s %.200s", method && SvPOK(method) ? SvPVX(method) : "?",
+                                          uri && SvPOK(uri) ? SvPVX(uri) : "?")));
 }
 
 void hf_env_setup(pTHX_ hf_worker *w)

@@ -61,7 +61,7 @@ void hf_call_settle(pTHX_ hf_call *call)
 {
     hf_env *env = call->env;
     hf_worker *w = call->w;
-    SV **sv;
+    SV *sv;
     bool untouched;
     if (call->r || call->in_app)
         return;
@@ -73,11 +73,11 @@ void hf_call_settle(pTHX_ hf_call *call)
         untouched = hf_env_is_untouched(aTHX_ w, env);
         if (!untouched) { /* the application added something */
             SvREADONLY_off((SV *)env->hv); /* Hash::Util::lock_keys() makes looking for an absent key an exception */
-            sv = hv_fetchs(env->hv, "psgix.cleanup.handlers", 0);
-            if (sv && SvROK(*sv) && SvTYPE(SvRV(*sv)) == SVt_PVAV && SvRV(*sv) != (SV *)env->cleanup)
-                run_cleanup(aTHX_ call, env, (AV *)SvRV(*sv));
-            sv = hv_fetchs(env->hv, "psgix.harakiri.commit", 0);
-            if (sv && w->harakiri && SvTRUE(*sv)) {
+            sv = hf_env_value(aTHX_ env, "psgix.cleanup.handlers");
+            if (sv && SvROK(sv) && SvTYPE(SvRV(sv)) == SVt_PVAV && SvRV(sv) != (SV *)env->cleanup)
+                run_cleanup(aTHX_ call, env, (AV *)SvRV(sv));
+            sv = hf_env_value(aTHX_ env, "psgix.harakiri.commit");
+            if (sv && w->harakiri && SvTRUE(sv)) {
                 hf_engine_lock(w->engine);
                 hf_engine_begin_drain(w->engine, HF_HARAKIRI);
                 hf_engine_unlock(w->engine);

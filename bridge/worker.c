@@ -170,9 +170,29 @@ static void handle_ready(pTHX_ hf_worker *w)
     }
 }
 
+static const char *const finish_names[] = {"running", "stopped", "drained", "max-requests", "harakiri", "orphaned"};
+
+/* The supervisor starts a successor now rather than when the last slow client has its answer. */
+static void tell_drain(pTHX_ hf_worker *w)
+{
+    SV *callback = w->on_drain;
+    dSP;
+    w->on_drain = NULL;
+    hf_engine_unlock(w->engine);
+    ENTER;
+    SAVETMPS;
+    PUSHMARK(SP);
+    mXPUSHp(finish_names[w->engine->finish_as], strlen(finish_names[w->engine->finish_as]));
+    PUTBACK;
+    call_sv(callback, G_VOID | G_DISCARD | G_EVAL);
+    FREETMPS;
+    LEAVE;
+    SvREFCNT_dec(callback);
+    hf_engine_lock(w->engine);
+}
+
 const char *hf_worker_run(pTHX_ hf_worker *w)
 {
-    static const char *const names[] = {"running", "stopped", "drained", "max-requests", "harakiri", "orphaned"};
     hf_engine *e = w->engine;
     enum hf_finish why;
     if (w->running)
@@ -185,6 +205,8 @@ const char *hf_worker_run(pTHX_ hf_worker *w)
             run_signals(aTHX_ w);
         handle_ready(aTHX_ w);
         release(aTHX_ w);
+        if (HF_UNLIKELY(w->on_drain && hf_engine_draining(e)))
+            tell_drain(aTHX_ w);
     }
     hf_engine_close_all(e);
     e->stop_asked = 0;
@@ -192,7 +214,7 @@ const char *hf_worker_run(pTHX_ hf_worker *w)
     release(aTHX_ w);
     hf_engine_unlock(e);
     w->running = FALSE;
-    return names[why];
+    return finish_names[why];
 }
 
 /* --- options --- */
@@ -278,6 +300,8 @@ hf_worker *hf_worker_new(pTHX_ HV *o)
     w->app = newSVsv(app);
     sv = option(aTHX_ o, "logger");
     w->logger = sv ? newSVsv(sv) : NULL;
+    sv = option(aTHX_ o, "on_drain");
+    w->on_drain = sv ? newSVsv(sv) : NULL;
     w->multiprocess = option_flag(aTHX_ o, "multiprocess", FALSE);
     w->multithread = option_flag(aTHX_ o, "multithread", FALSE);
     w->harakiri = option_flag(aTHX_ o, "harakiri", FALSE);
@@ -295,6 +319,7 @@ void hf_worker_free(pTHX_ hf_worker *w)
     hf_engine_destroy(w->engine);
     SvREFCNT_dec(w->app);
     SvREFCNT_dec(w->logger);
+    SvREFCNT_dec(w->on_drain);
     SvREFCNT_dec(w->pull_size);
     Safefree(w->fields);
     Safefree(w->parts);

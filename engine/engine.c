@@ -387,9 +387,17 @@ void hf_engine_poll(hf_engine *e, int max_wait)
 size_t hf_address_text(const hf_address *a, char *dst)
 {
     dst[0] = '\0';
-    if (a->family == AF_INET)
-        inet_ntop(AF_INET, &a->v4.sin_addr, dst, HF_ADDR_TEXT);
-    else if (a->family == AF_INET6)
+    if (a->family == AF_INET) { /* at every request: inet_ntop(3) goes through printf */
+        const unsigned char *byte = (const unsigned char *)&a->v4.sin_addr;
+        char *p = dst;
+        for (int i = 0; i < 4; i++) {
+            p += hf_format_u64(p, byte[i]);
+            *p++ = '.';
+        }
+        *--p = '\0';
+        return (size_t)(p - dst);
+    }
+    if (a->family == AF_INET6)
         inet_ntop(AF_INET6, &a->v6.sin6_addr, dst, HF_ADDR_TEXT);
     return strlen(dst);
 }

@@ -108,11 +108,14 @@ void hf_format_date(char *dst, time_t when)
 size_t hf_format_u64(char *dst, uint64_t n)
 {
     char digits[20];
-    size_t len = 0;
+    size_t at = sizeof(digits);
+    if (n < 10) {
+        dst[0] = (char)('0' + n);
+        return 1;
+    }
     do
-        digits[len++] = (char)('0' + n % 10);
+        digits[--at] = (char)('0' + n % 10);
     while (n /= 10);
-    for (size_t i = 0; i < len; i++)
-        dst[i] = digits[len - 1 - i];
-    return len;
+    memcpy(dst, digits + at, sizeof(digits) - at);
+    return sizeof(digits) - at;
 }

@@ -86,16 +86,19 @@ void hf_wheel_run(hf_wheel *w, uint64_t now_ms, void (*expired)(void *arg, hf_ti
 int hf_wheel_timeout(const hf_wheel *w, uint64_t now_ms, int max)
 {
     uint64_t last = (now_ms + (uint64_t)max) / HF_WHEEL_TICK + 1;
-    if (last > w->tick + HF_WHEEL_SLOTS)
-        last = w->tick + HF_WHEEL_SLOTS;
-    for (uint64_t tick = w->tick + 1; tick <= last; tick++) {
+    for (uint64_t tick = w->tick + 1; tick <= last && tick <= w->tick + HF_WHEEL_SLOTS;) {
         uint32_t slot = (uint32_t)(tick & (HF_WHEEL_SLOTS - 1));
-        if (w->used[slot / 64] & (UINT64_C(1) << (slot % 64))) {
-            uint64_t at = tick * HF_WHEEL_TICK;
-            if (at <= now_ms)
-                return 0;
-            return at - now_ms < (uint64_t)max ? (int)(at - now_ms) : max;
+        uint64_t word = w->used[slot / 64] >> (slot % 64); /* a word of slots at a time */
+        if (!word) {
+            tick += 64 - slot % 64;
+            continue;
         }
+        while (!(word & 1)) {
+            word >>= 1;
+            tick++;
+        }
+        uint64_t at = tick * HF_WHEEL_TICK;
+        return at <= now_ms ? 0 : at - now_ms < (uint64_t)max ? (int)(at - now_ms) : max;
     }
     return max;
 }

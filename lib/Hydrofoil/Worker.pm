@@ -22,7 +22,6 @@ sub run {
         $engine->$method if $engine;
     });
     local @SIG{ keys %handlers } = values %handlers;
-    local $SIG{PIPE} = 'IGNORE';
     POSIX::sigprocmask(POSIX::SIG_UNBLOCK(), $self->{blocked}) if $self->{blocked};
 
     srand;
