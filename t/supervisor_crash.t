@@ -3,6 +3,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
 use File::Temp qw(tempdir);
+use IO::Socket::INET;
 use Test::More;
 use Hydrofoil::TestProcess qw(hydrofoil finish get is_alive poll_until write_file);
 
@@ -115,6 +116,22 @@ subtest 'a worker that is told to stop by itself is replaced' => sub {
     kill TERM => $first;
     ok $server->wait_for(qr/worker 1 \(pid $first\) leaves \(stopped\)/), 'log';
     isnt get($port), $first, 'another answers';
+    is $server->stop, 0, 'exit code';
+};
+
+subtest 'a worker that leaves but still has a slow client is replaced meanwhile' => sub {
+    my $file   = write_file("$dir/big.psgi", 'sub { [ 200, [], [ $_[0]{PATH_INFO} eq "/big" ? "x" x 20_000_000 : $$ ] ] }');
+    my $server = start('-w', 1, '--max-requests', 1, $file);
+    my $port   = $server->port;
+    my $slow   = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") or die $!;
+    my ($old)  = $server->wait_for_workers(1);
+    print {$slow} "GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    sysread $slow, my $first, 1;
+    like get($port), qr/^\d+$/, 'another worker answers';
+    ok is_alive($old), 'while the old one is still sending';
+    my $length = 1;
+    while (my $n = sysread $slow, my $bytes, 65536) { $length += $n }
+    cmp_ok $length, '>', 20_000_000, 'all of it';
     is $server->stop, 0, 'exit code';
 };
 
