@@ -7,6 +7,7 @@ use File::Basename qw(dirname);
 use File::Temp ();
 use IO::Socket::INET;
 use IO::Socket::UNIX;
+use Scalar::Util qw(weaken);
 use Test::More;
 use Time::HiRes qw(time sleep);
 
@@ -18,6 +19,26 @@ our $DEADLINE = 20 * $PATIENCE;                        # seconds that any one an
 our $HOW = 'whole';
 
 $SIG{PIPE} = 'IGNORE';
+
+# What no server may ever say, whatever the test was about; then the file fails.
+my $UNTHINKABLE = qr/AddressSanitizer|UndefinedBehaviorSanitizer|runtime error: |^panic: |Attempt to free|SIGSEGV|SIGABRT|SIGBUS/m;
+my (@unthinkable, %servers);
+
+sub look_for_the_unthinkable {
+    my ($log) = @_;
+    push @unthinkable, $log if $log =~ $UNTHINKABLE;
+    return;
+}
+
+END {
+    my $status = $?;
+    $_->stop for grep { $_ && $_->{owner} == $$ } values %servers;
+    $? = $status;
+    if (@unthinkable) {
+        diag("a server broke:\n$_") for @unthinkable;
+        $? ||= 1;
+    }
+}
 
 # Runs a block as one sub-test. It ends by itself, and what it dies of fails the sentence and not the file.
 sub check {
@@ -106,7 +127,10 @@ sub start_server {
     my %option = (listen => 'tcp', lint => 1, args => [], env => {}, @_);
     for my $attempt (1 .. 5) {
         my $server = Hydrofoil::Test::Server->new(%option);
-        return $server if $server->wait_until_ready;
+        if ($server->wait_until_ready) {
+            weaken($servers{$server} = $server);
+            return $server;
+        }
         my $log = $server->log;
         next if $option{listen} eq 'tcp' && $log =~ /in use/i && $attempt < 5;
         die "the server does not start: $log\n";
@@ -229,6 +253,7 @@ sub exited {
     return 0 unless $done;
     $self->{status} = $?;
     $self->{pid} = 0;
+    Hydrofoil::Test::look_for_the_unthinkable($self->log);
     return 1;
 }
 
