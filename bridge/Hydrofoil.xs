@@ -114,4 +114,4 @@ CLONE_SKIP(...)
 void
 DESTROY(SV *self)
   CODE:
-    hf_worker_free(aTHX_ worker_of(aTHX_ self));
+    hf_worker_close(aTHX_ worker_of(aTHX_ self));

@@ -99,6 +99,7 @@ const char *hf_env_describe(pTHX_ hf_worker *w, hf_env *env);
 
 struct hf_worker {
     hf_engine *engine;
+    U32 refs;
     SV *app;
     SV *logger;           /* psgix.logger, or NULL */
     bool multiprocess, multithread, harakiri;
@@ -130,7 +131,10 @@ typedef struct hf_part {
 } hf_part;
 
 hf_worker *hf_worker_new(pTHX_ HV *options);
-void hf_worker_free(pTHX_ hf_worker *w);
+/* Closes everything and gives up the owner's reference. What the application keeps (responders, writers,
+ * psgix.informational) holds further ones. */
+void hf_worker_close(pTHX_ hf_worker *w);
+void hf_worker_unref(pTHX_ hf_worker *w);
 const char *hf_worker_run(pTHX_ hf_worker *w);
 
 /* A line for the error log, without the lock. */

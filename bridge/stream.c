@@ -21,6 +21,7 @@ hf_call *hf_call_keep(pTHX_ hf_call *call)
     *kept = *call;
     kept->kept = TRUE;
     kept->refs = 1;
+    kept->w->refs++;
     call->r = NULL; /* nothing is left for the owner of the one on the stack to do */
     call->env = NULL;
     call->body = NULL;
@@ -29,8 +30,10 @@ hf_call *hf_call_keep(pTHX_ hf_call *call)
 
 void hf_call_unref(pTHX_ hf_call *call)
 {
-    if (call->kept && --call->refs == 0)
+    if (call->kept && --call->refs == 0) {
+        hf_worker_unref(aTHX_ call->w);
         Safefree(call);
+    }
 }
 
 void hf_call_park(pTHX_ hf_call *call)
@@ -335,23 +338,28 @@ XS(XS_Hydrofoil_Writer_DESTROY)
 
 /* --- psgix.informational --- */
 
+typedef struct informational {
+    hf_worker *w;
+    hf_request *r;
+} informational;
+
 static int informational_free(pTHX_ SV *sv, MAGIC *mg)
 {
-    hf_request *r = (hf_request *)mg->mg_ptr;
+    informational *i = (informational *)mg->mg_ptr;
     PERL_UNUSED_ARG(sv);
-    if (!PL_dirty) {
-        hf_engine *e = r->engine;
-        hf_engine_lock(e);
-        hf_request_unref(r);
-        hf_engine_unlock(e);
-    }
+    hf_engine_lock(i->w->engine);
+    hf_request_unref(i->r);
+    hf_engine_unlock(i->w->engine);
+    hf_worker_unref(aTHX_ i->w);
+    Safefree(i);
     return 0;
 }
 
 XS(XS_Hydrofoil_informational)
 {
     dXSARGS;
-    hf_request *r = (hf_request *)magic_of(aTHX_ cv, &informational_vtbl);
+    informational *self = (informational *)magic_of(aTHX_ cv, &informational_vtbl);
+    hf_request *r;
     hf_field_out fields[64];
     size_t n = 0, bad;
     IV status;
@@ -382,8 +390,9 @@ XS(XS_Hydrofoil_informational)
         if (why)
             croak("psgix.informational: %s", why);
     }
-    if (!r)
+    if (!self)
         XSRETURN_NO;
+    r = self->r;
     hf_engine_lock(r->engine);
     rc = hf_response_interim(r, (int)status, fields, n);
     hf_engine_unlock(r->engine);
@@ -394,10 +403,15 @@ XS(XS_Hydrofoil_informational)
 
 SV *hf_stream_informational(pTHX_ hf_worker *w, hf_request *r)
 {
+    informational *i;
+    Newx(i, 1, informational);
+    i->w = w;
+    i->r = r;
+    w->refs++;
     hf_engine_lock(w->engine);
     hf_request_ref(r);
     hf_engine_unlock(w->engine);
-    return newRV_noinc((SV *)code_with(aTHX_ XS_Hydrofoil_informational, &informational_vtbl, r));
+    return newRV_noinc((SV *)code_with(aTHX_ XS_Hydrofoil_informational, &informational_vtbl, i));
 }
 
 void hf_stream_setup(pTHX)

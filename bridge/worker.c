@@ -297,6 +297,7 @@ hf_worker *hf_worker_new(pTHX_ HV *o)
         Safefree(w);
         croak("Cannot create the engine: %s", strerror(errno));
     }
+    w->refs = 1;
     w->app = newSVsv(app);
     sv = option(aTHX_ o, "logger");
     w->logger = sv ? newSVsv(sv) : NULL;
@@ -311,10 +312,20 @@ hf_worker *hf_worker_new(pTHX_ HV *o)
     return w;
 }
 
-void hf_worker_free(pTHX_ hf_worker *w)
+void hf_worker_close(pTHX_ hf_worker *w)
 {
+    hf_engine_lock(w->engine);
     hf_engine_close_all(w->engine);
+    handle_ready(aTHX_ w);
     release(aTHX_ w);
+    hf_engine_unlock(w->engine);
+    hf_worker_unref(aTHX_ w);
+}
+
+void hf_worker_unref(pTHX_ hf_worker *w)
+{
+    if (--w->refs)
+        return;
     hf_env_teardown(aTHX_ w);
     hf_engine_destroy(w->engine);
     SvREFCNT_dec(w->app);
