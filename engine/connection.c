@@ -556,7 +556,7 @@ void hf_conn_request_done(hf_conn *c)
     hf_engine *e = c->engine;
     hf_request *r = c->req;
     bool close = r->close, cork = !r->flush_now;
-    e->now = hf_monotonic_ms();
+    e->now = e->clock();
     c->n_requests++;
     if (c->in) {
         c->in->start += c->in_pos;

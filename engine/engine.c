@@ -81,7 +81,8 @@ hf_engine *hf_engine_create(const hf_config *config)
     e->date_second = -1;
     pthread_mutex_init(&e->mutex, NULL);
     hf_buf_pool_init(&e->bufs, POOLED_BUFS);
-    e->now = hf_monotonic_ms();
+    e->clock = hf_monotonic_ms;
+    e->now = e->clock();
     hf_wheel_init(&e->wheel, e->now);
     if (!e->poller || !e->scratch || !e->config.tmpdir || (config->server_name && !e->config.server_name)) {
         int why = errno;
@@ -362,7 +363,7 @@ void hf_engine_poll(hf_engine *e, int max_wait)
             wait = e->accept_again > e->now ? (int)(e->accept_again - e->now) : 0;
     }
     int n = hf_poller_wait(e->poller, events, MAX_EVENTS, wait);
-    e->now = hf_monotonic_ms();
+    e->now = e->clock();
     for (int i = 0; i < n; i++) {
         uintptr_t data = (uintptr_t)events[i].data;
         if (HF_UNLIKELY(data & 1))

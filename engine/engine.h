@@ -64,6 +64,7 @@ typedef struct hf_engine {
     hf_wheel wheel;
     pthread_mutex_t mutex;
     uint64_t now;                 /* ms, as of the last poll */
+    uint64_t (*clock)(void);      /* what `now` is read from: hf_monotonic_ms, or a test's own */
     time_t date_second;           /* what date_block was made for */
     char date_block[320];         /* "Date: ...\r\nServer: ...\r\n" */
     uint32_t date_len;            /* bytes of its Date line */
