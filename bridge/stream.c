@@ -244,6 +244,10 @@ static int64_t wait_for_reader(pTHX_ hf_call *call, int64_t pending)
         pending = hf_response_flush(r);
         if (pending < 0)
             return -1;
+        if (e->stop_asked) { /* nobody waits for a slow reader then */
+            hf_conn_close(r->conn);
+            return -1;
+        }
         e->now = hf_monotonic_ms();
         if (pending < before) {
             progress = e->now;
