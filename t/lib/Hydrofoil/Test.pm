@@ -222,10 +222,14 @@ sub _launch {
     return;
 }
 
+# A port that was free a moment ago may be somebody else's by now: no look at it before the server says that it is its own.
 sub wait_until_ready {
     my ($self) = @_;
     my $ready;
-    Hydrofoil::Test::poll_until(sub { ($ready = $self->_try_connect) || $self->exited });
+    Hydrofoil::Test::poll_until(sub {
+        $ready = ($ENV{HYDROFOIL_TEST_COMMAND} || $self->log =~ /listens on/) && $self->_try_connect;
+        $ready || $self->exited;
+    });
     return $ready && !$self->exited;
 }
 
