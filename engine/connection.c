@@ -166,9 +166,12 @@ static void discard(hf_conn *c)
 }
 
 /* Everything is sent and the connection ends. Closing a socket with unread bytes makes the kernel send a reset, which can
- * overtake the answer; so half-close, and read until the client has seen it (RFC 9112, section 9.6). */
+ * overtake the answer; so half-close, and read until the client has seen it (RFC 9112, section 9.6). A client that thought
+ * that the connection goes on may have sent something meanwhile: look. */
 static void finish(hf_conn *c)
 {
+    if (c->may_send && !c->linger && !c->eof)
+        c->linger = c->transport->read(c, c->engine->scratch, HF_SCRATCH) > 0;
     if (!c->linger || c->eof) {
         hf_conn_close(c);
         return;
@@ -243,13 +246,28 @@ void hf_conn_flush(hf_conn *c)
             return;
         }
         set_deadline(c, e->config.keepalive_timeout);
+        if (HF_UNLIKELY(hf_engine_draining(e))) { /* its answer had begun before */
+            hf_conn_drain(c);
+            return;
+        }
     } else if (c->state == HF_CONN_BUSY) {
         hf_timer_clear(&c->timer);
+    } else if (c->interest & HF_POLL_OUT) { /* until now the deadline was that of writing */
+        set_deadline(c, c->state == HF_CONN_HEAD ? e->config.header_timeout : e->config.read_timeout);
     }
     hf_conn_update_interest(c);
 }
 
 /* --- reading requests --- */
+
+/* The client has ended its side in the middle of a request. What was answered before still goes out. */
+static void give_up_request(hf_conn *c)
+{
+    drop_request(c);
+    drop_input(c);
+    c->state = HF_CONN_BUSY;
+    c->eof = c->closing = true;
+}
 
 static void request_complete(hf_conn *c, bool pipelined)
 {
@@ -385,8 +403,7 @@ static void advance(hf_conn *c, bool pipelined)
     } else if (rc != HF_PARSE_MORE) {
         hf_conn_refuse(c, rc);
     } else if (c->eof) {
-        c->closing = true; /* the rest will never come; what was answered before still goes out */
-        c->state = HF_CONN_BUSY;
+        give_up_request(c);
         if (!pipelined)
             hf_conn_flush(c);
     } else if (!pipelined) {
@@ -444,7 +461,12 @@ static void read_body(hf_conn *c)
         if (n <= 0) {
             if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
                 break;
-            hf_conn_close(c);
+            if (n < 0) {
+                hf_conn_close(c);
+                return;
+            }
+            give_up_request(c);
+            hf_conn_flush(c);
             return;
         }
         size_t used = 0;
@@ -471,8 +493,10 @@ static void read_ahead(hf_conn *c)
 {
     hf_engine *e = c->engine;
     hf_buf *in = c->in;
-    if (!c->req || !c->req->suspended || c->req->io_exposed || c->eof)
+    if (!c->req || !c->req->suspended || c->req->io_exposed || c->eof) {
+        hf_conn_update_interest(c); /* the application runs: only the standby thread gets here */
         return;
+    }
     if (in->end - in->start - c->in_pos < READ_AHEAD) {
         in = hf_buf_reserve(&e->bufs, in, MIN_READ);
         if (!in) {
@@ -480,6 +504,9 @@ static void read_ahead(hf_conn *c)
             return;
         }
         c->in = in;
+        hf_body *body = &c->req->body;
+        if (body->mem && !body->cap) /* borrowed: its bytes, which end where the request does, may have moved */
+            body->mem = in->data + in->start + c->in_pos - body->len;
         ssize_t n = c->transport->read(c, in->data + in->end, in->cap - in->end);
         if (n > 0)
             in->end += (uint32_t)n;
@@ -556,6 +583,7 @@ void hf_conn_request_done(hf_conn *c)
     hf_engine *e = c->engine;
     hf_request *r = c->req;
     bool close = r->close, cork = !r->flush_now;
+    c->may_send = r->head.keep_alive;
     e->now = e->clock();
     c->n_requests++;
     if (c->in) {
@@ -563,11 +591,13 @@ void hf_conn_request_done(hf_conn *c)
         c->in_pos = 0;
         if (c->in->start == c->in->end)
             drop_input(c);
+        else
+            c->pipelines = true;
     }
     drop_request(c);
     c->reading_paused = false;
     if (close) {
-        c->linger = c->linger || c->in != NULL;
+        c->linger = c->pipelines || c->in;
         c->closing = true;
         hf_conn_flush(c);
         return;

@@ -56,6 +56,8 @@ typedef struct hf_conn {
     bool eof;              /* the client sends nothing more */
     bool closing;          /* close when the output is sent */
     bool linger;           /* and linger then */
+    bool pipelines;        /* the client has sent a request before it had the answer to the one before */
+    bool may_send;         /* the client expects the connection to go on: its next request may be on the way */
     bool reading_paused;   /* enough was read ahead */
     hf_address peer;
 } hf_conn;

@@ -467,15 +467,10 @@ int hf_response_end(hf_request *r)
 
 void hf_response_abort(hf_request *r)
 {
-    hf_conn *c = r->conn;
     r->suspended = false;
-    if (c) {
-        if (r->chunked || r->length_left > 0) { /* the missing end tells the client; what was made still goes out */
-            r->close = true;
-            hf_conn_request_done(c);
-        } else {
-            hf_conn_close(c);
-        }
+    if (r->conn) { /* the missing end tells the client; what was made, and the answers before, still go out */
+        r->close = true;
+        hf_conn_request_done(r->conn);
     }
     let_go(r);
 }
