@@ -1,6 +1,7 @@
 /* Hydrofoil.xs - the bridge's doors into Perl. */
 #include "bridge.h"
 
+#include "../engine/runqueue.h"
 #include "../engine/scan.h"
 
 #include <sys/resource.h>
@@ -18,6 +19,7 @@ PROTOTYPES: DISABLE
 
 BOOT:
     hf_stream_setup(aTHX);
+    hf_worker_setup();
 
 SV *
 engine_info()
@@ -30,6 +32,18 @@ engine_info()
     }
   OUTPUT:
     RETVAL
+
+void
+run_queue()
+  PPCODE:
+    {
+        int fds[2];
+        if (hf_runqueue_create(fds) < 0)
+            croak("Cannot make the run queue: %s", strerror(errno));
+        EXTEND(SP, 2);
+        mPUSHi(fds[0]);
+        mPUSHi(fds[1]);
+    }
 
 UV
 raise_open_files()
@@ -89,6 +103,11 @@ drain(SV *self)
   CODE:
     hf_engine_drain(worker_of(aTHX_ self)->engine);
 
+void
+leave(SV *self)
+  CODE:
+    hf_engine_leave(worker_of(aTHX_ self)->engine);
+
 SV *
 stats(SV *self)
   CODE:
@@ -98,6 +117,8 @@ stats(SV *self)
         (void)hv_stores(hv, "requests", newSVuv((UV)e->n_requests));
         (void)hv_stores(hv, "accepted", newSVuv((UV)e->n_accepted));
         (void)hv_stores(hv, "connections", newSVuv(e->n_conns));
+        (void)hv_stores(hv, "moved_in", newSVuv((UV)e->n_moved_in));
+        (void)hv_stores(hv, "moved_out", newSVuv((UV)e->n_moved_out));
         RETVAL = newRV_noinc((SV *)hv);
     }
   OUTPUT:

@@ -104,6 +104,8 @@ struct hf_worker {
     SV *logger;           /* psgix.logger, or NULL */
     bool multiprocess, multithread, harakiri;
     bool running;
+    pthread_t thread;     /* that runs it */
+    unsigned forks;       /* of the process when the worker was made; others mean that this is a child */
     SV *on_drain;         /* is told, once, why the engine has stopped accepting; NULL: nobody is */
 
     hf_key keys[HF_MAX_KEYS];
@@ -136,6 +138,13 @@ hf_worker *hf_worker_new(pTHX_ HV *options);
 void hf_worker_close(pTHX_ hf_worker *w);
 void hf_worker_unref(pTHX_ hf_worker *w);
 const char *hf_worker_run(pTHX_ hf_worker *w);
+
+/* Once in the process. */
+void hf_worker_setup(void);
+
+/* Is this a process that the application forked? It has no standby thread, shares the worker's poller and sockets, and the
+ * lock may have been held by a thread that it has not: it must leave the engine alone. */
+bool hf_in_child(const hf_worker *w);
 
 /* A line for the error log, without the lock. */
 void hf_worker_log(pTHX_ hf_worker *w, const char *fmt, ...);

@@ -155,6 +155,8 @@ static SV *make_io(pTHX_ hf_worker *w, hf_request *r)
     dSP;
     SV *io = NULL;
     int fd, family;
+    if (hf_in_child(w))
+        return NULL;
     hf_engine_lock(w->engine);
     fd = r ? hf_request_expose_io(r) : -1;
     family = r && r->conn ? r->conn->peer.family : 0;

@@ -7,6 +7,7 @@
 
 /* What a writer dies with when the application goes on after it was told that its client has left. */
 #define CLIENT_LEFT "Hydrofoil: the client has left"
+#define IN_CHILD "A forked process cannot answer requests: that is the worker's"
 
 /* --- calls --- */
 
@@ -149,6 +150,8 @@ static int responder_free(pTHX_ SV *sv, MAGIC *mg)
 {
     hf_call *call = (hf_call *)mg->mg_ptr;
     PERL_UNUSED_ARG(sv);
+    if (hf_in_child(call->w))
+        return 0;
     call->responder_alive = FALSE;
     if (!call->in_app && !call->responded && call->r && !PL_dirty) {
         never_answered(aTHX_ call);
@@ -167,6 +170,8 @@ XS(XS_Hydrofoil_responder)
         croak("Usage: $responder->([ $status, $headers, $body ])");
     if (!call || call->responded)
         croak("The responder was called twice");
+    if (hf_in_child(call->w))
+        croak(IN_CHILD);
     call->responded = TRUE;
     call->refs++;
     if (hf_answer(aTHX_ call, ST(0), TRUE)) {
@@ -277,6 +282,8 @@ XS(XS_Hydrofoil_Writer_write)
     data = ST(1);
     if (!call->streaming || !r)
         croak("The writer is closed");
+    if (hf_in_child(w))
+        croak(IN_CHILD);
     SvGETMAGIC(data);
     if (!SvOK(data))
         XSRETURN_YES;
@@ -315,6 +322,8 @@ XS(XS_Hydrofoil_Writer_close)
     if (items != 1)
         croak("Usage: $writer->close");
     call = call_of(aTHX_ ST(0));
+    if (hf_in_child(call->w))
+        croak(IN_CHILD);
     if (call->streaming) {
         call->refs++;
         end_streaming(aTHX_ call);
@@ -330,6 +339,8 @@ XS(XS_Hydrofoil_Writer_DESTROY)
     hf_call *call;
     PERL_UNUSED_VAR(items);
     call = call_of(aTHX_ ST(0));
+    if (hf_in_child(call->w))
+        XSRETURN_EMPTY;
     if (call->streaming && call->in_app) { /* thrown away by an exception, or just let go? */
         call->dropped = TRUE;
     } else if (call->streaming && !PL_dirty) {
@@ -351,6 +362,8 @@ static int informational_free(pTHX_ SV *sv, MAGIC *mg)
 {
     informational *i = (informational *)mg->mg_ptr;
     PERL_UNUSED_ARG(sv);
+    if (hf_in_child(i->w))
+        return 0;
     hf_engine_lock(i->w->engine);
     hf_request_unref(i->r);
     hf_engine_unlock(i->w->engine);
@@ -394,7 +407,7 @@ XS(XS_Hydrofoil_informational)
         if (why)
             croak("psgix.informational: %s", why);
     }
-    if (!self)
+    if (!self || hf_in_child(self->w))
         XSRETURN_NO;
     r = self->r;
     hf_engine_lock(r->engine);

@@ -1,6 +1,9 @@
 /* worker.c - a worker's life: options in, the loop, requests handed to the application. */
 #include "bridge.h"
 
+#include "../engine/runqueue.h"
+#include "../engine/standby.h"
+
 #include <unistd.h>
 
 /* --- the log --- */
@@ -30,6 +33,28 @@ void hf_worker_log(pTHX_ hf_worker *w, const char *fmt, ...)
     va_end(ap);
     engine_log(NULL, SvPVX(line));
     SvREFCNT_dec(line);
+}
+
+/* --- processes that the application forks --- */
+
+static unsigned forks;
+
+static void count_fork(void)
+{
+    forks++;
+}
+
+void hf_worker_setup(void)
+{
+    static bool once;
+    if (!once)
+        pthread_atfork(NULL, NULL, count_fork);
+    once = TRUE;
+}
+
+bool hf_in_child(const hf_worker *w)
+{
+    return w->forks != forks;
 }
 
 /* --- calling the application --- */
@@ -87,6 +112,14 @@ static bool is_code(pTHX_ SV *sv)
 }
 
 /* With the lock. */
+/* A process that the application forked came back from its call, as if it were the worker: there it ends. */
+static void end_child(pTHX_ hf_worker *w, hf_env *env)
+{
+    hf_worker_log(aTHX_ w, "%s: a forked process returned from the application (it should have called exit or exec); it ends",
+                  hf_env_describe(aTHX_ w, env));
+    _exit(1);
+}
+
 static void run_request(pTHX_ hf_worker *w, hf_request *r)
 {
     dSP;
@@ -98,13 +131,15 @@ static void run_request(pTHX_ hf_worker *w, hf_request *r)
     call.env = hf_env_build(aTHX_ w, r);
     if (HF_UNLIKELY(!call.env))
         return;
-    hf_engine_unlock(w->engine);
+    hf_standby_enter_app(w->engine, r);
     ENTER;
     SAVETMPS;
     PUSHMARK(SP);
     XPUSHs(call.env->rv);
     PUTBACK;
     call_sv(w->app, G_SCALAR | G_EVAL);
+    if (HF_UNLIKELY(hf_in_child(w)))
+        end_child(aTHX_ w, call.env);
     SPAGAIN;
     answer = POPs;
     PUTBACK;
@@ -119,7 +154,7 @@ static void run_request(pTHX_ hf_worker *w, hf_request *r)
     FREETMPS;
     LEAVE;
     hf_call_settle(aTHX_ &call);
-    hf_engine_lock(w->engine);
+    hf_standby_leave_app(w->engine);
 }
 
 /* A request that is answered later has news. With the lock. */
@@ -128,13 +163,13 @@ static void resume(pTHX_ hf_worker *w, hf_request *r, unsigned events)
     hf_call *call = (hf_call *)r->user;
     if (!call || !call->parked || call->r != r)
         return;
-    hf_engine_unlock(w->engine);
+    hf_standby_enter_app(w->engine, r);
     hf_call_keep(aTHX_ call);
     if (call->body && (events & (HF_REQ_WRITABLE | HF_REQ_GONE)))
         hf_answer_pull(aTHX_ call); /* with the client gone, its first flush says so, and it ends */
     hf_call_settle(aTHX_ call);
     hf_call_unref(aTHX_ call);
-    hf_engine_lock(w->engine);
+    hf_standby_leave_app(w->engine);
 }
 
 /* --- the loop --- */
@@ -148,9 +183,9 @@ static void release(pTHX_ hf_worker *w)
 
 static void run_signals(pTHX_ hf_worker *w)
 {
-    hf_engine_unlock(w->engine);
+    hf_standby_enter_app(w->engine, NULL);
     PERL_ASYNC_CHECK();
-    hf_engine_lock(w->engine);
+    hf_standby_leave_app(w->engine);
 }
 
 static void handle_ready(pTHX_ hf_worker *w)
@@ -170,7 +205,7 @@ static void handle_ready(pTHX_ hf_worker *w)
     }
 }
 
-static const char *const finish_names[] = {"running", "stopped", "drained", "max-requests", "harakiri", "orphaned"};
+static const char *const finish_names[] = {"running", "stopped", "drained", "max-requests", "harakiri", "orphaned", "left"};
 
 /* The supervisor starts a successor now rather than when the last slow client has its answer. */
 static void tell_drain(pTHX_ hf_worker *w)
@@ -178,7 +213,7 @@ static void tell_drain(pTHX_ hf_worker *w)
     SV *callback = w->on_drain;
     dSP;
     w->on_drain = NULL;
-    hf_engine_unlock(w->engine);
+    hf_standby_enter_app(w->engine, NULL);
     ENTER;
     SAVETMPS;
     PUSHMARK(SP);
@@ -188,7 +223,7 @@ static void tell_drain(pTHX_ hf_worker *w)
     FREETMPS;
     LEAVE;
     SvREFCNT_dec(callback);
-    hf_engine_lock(w->engine);
+    hf_standby_leave_app(w->engine);
 }
 
 const char *hf_worker_run(pTHX_ hf_worker *w)
@@ -198,6 +233,9 @@ const char *hf_worker_run(pTHX_ hf_worker *w)
     if (w->running)
         croak("The engine is running already");
     w->running = TRUE;
+    w->thread = pthread_self();
+    if (hf_standby_start(e) < 0)
+        croak("Cannot start the standby thread: %s", strerror(errno));
     hf_engine_lock(e);
     while ((why = hf_engine_finished(e)) == HF_RUNNING) {
         hf_engine_poll(e, -1);
@@ -208,6 +246,9 @@ const char *hf_worker_run(pTHX_ hf_worker *w)
         if (HF_UNLIKELY(w->on_drain && hf_engine_draining(e)))
             tell_drain(aTHX_ w);
     }
+    hf_engine_unlock(e);
+    hf_standby_stop(e);
+    hf_engine_lock(e);
     hf_engine_close_all(e);
     e->stop_asked = 0;
     handle_ready(aTHX_ w); /* those that were answered late are told that their clients are gone */
@@ -215,6 +256,13 @@ const char *hf_worker_run(pTHX_ hf_worker *w)
     hf_engine_unlock(e);
     w->running = FALSE;
     return finish_names[why];
+}
+
+/* On the standby thread, a second before the end of a stuck call: has Perl's handler of SIGURG, if the application comes to
+ * run Perl code at all, write to the log where it is. */
+static void ask_for_stack(void *arg)
+{
+    pthread_kill(((hf_worker *)arg)->thread, SIGURG);
 }
 
 /* --- options --- */
@@ -290,8 +338,18 @@ hf_worker *hf_worker_new(pTHX_ HV *o)
     if ((sv = option(aTHX_ o, "tmpdir")))
         c.tmpdir = SvPV_nolen(sv);
     c.log = engine_log;
+    c.standby = option_flag(aTHX_ o, "standby", FALSE);
+    c.standby_grace = option_ms(aTHX_ o, "standby_grace", c.standby_grace);
+    c.request_timeout = c.standby ? option_ms(aTHX_ o, "request_timeout", 0) : 0;
+    if ((sv = option(aTHX_ o, "run_queue")) && SvROK(sv) && SvTYPE(SvRV(sv)) == SVt_PVAV && av_len((AV *)SvRV(sv)) == 1) {
+        c.run_send_fd = (int)SvIV(*av_fetch((AV *)SvRV(sv), 0, 1));
+        c.run_receive_fd = (int)SvIV(*av_fetch((AV *)SvRV(sv), 1, 1));
+    }
 
     Newxz(w, 1, hf_worker);
+    w->forks = forks;
+    c.stuck = ask_for_stack;
+    c.log_arg = w;
     w->engine = hf_engine_create(&c);
     if (!w->engine) {
         Safefree(w);
@@ -314,7 +372,16 @@ hf_worker *hf_worker_new(pTHX_ HV *o)
 
 void hf_worker_close(pTHX_ hf_worker *w)
 {
+    if (hf_in_child(w)) /* its sockets and its poller are the worker's */
+        return;
+    hf_standby_stop(w->engine);
     hf_engine_lock(w->engine);
+    if (w->running) { /* the application called exit: its client gets an answer, the others another worker */
+        hf_request *r = w->engine->running;
+        if (r && r->conn && !r->begun)
+            hf_conn_refuse(r->conn, 500);
+        hf_standby_evacuate(w->engine);
+    }
     hf_engine_close_all(w->engine);
     handle_ready(aTHX_ w);
     release(aTHX_ w);

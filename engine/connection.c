@@ -1,6 +1,7 @@
 #include "connection.h"
 
 #include "engine.h"
+#include "runqueue.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ static void drop_request(hf_conn *c)
     hf_request_unref(r);
 }
 
-hf_conn *hf_conn_open(hf_engine *e, int fd, const hf_listener *l, const hf_transport *t, const struct sockaddr *peer)
+hf_conn *hf_conn_new(hf_engine *e, int fd, const hf_listener *l, const hf_transport *t)
 {
     hf_conn *c = e->conn_pool;
     if (c)
@@ -53,10 +54,6 @@ hf_conn *hf_conn_open(hf_engine *e, int fd, const hf_listener *l, const hf_trans
     c->listener = l;
     c->transport = t;
     c->fd = fd;
-    if (peer->sa_family == AF_INET)
-        memcpy(&c->peer.v4, peer, sizeof(c->peer.v4));
-    else if (peer->sa_family == AF_INET6)
-        memcpy(&c->peer.v6, peer, sizeof(c->peer.v6));
     c->next = e->conns;
     if (c->next)
         c->next->pprev = &c->next;
@@ -64,6 +61,18 @@ hf_conn *hf_conn_open(hf_engine *e, int fd, const hf_listener *l, const hf_trans
     e->conns = c;
     e->n_conns++;
     c->state = HF_CONN_IDLE;
+    return c;
+}
+
+hf_conn *hf_conn_open(hf_engine *e, int fd, const hf_listener *l, const hf_transport *t, const struct sockaddr *peer)
+{
+    hf_conn *c = hf_conn_new(e, fd, l, t);
+    if (!c)
+        return NULL;
+    if (peer->sa_family == AF_INET)
+        memcpy(&c->peer.v4, peer, sizeof(c->peer.v4));
+    else if (peer->sa_family == AF_INET6)
+        memcpy(&c->peer.v6, peer, sizeof(c->peer.v6));
     if (e->config.header_timeout)
         hf_timer_set(&e->wheel, &c->timer, e->now + e->config.header_timeout);
     hf_conn_on_event(c, HF_POLL_IN); /* its first request is often here already */
@@ -241,6 +250,11 @@ void hf_conn_flush(hf_conn *c)
         return;
     }
     if (c->state == HF_CONN_IDLE) {
+        if (HF_UNLIKELY(e->handover)) { /* between two requests: the moment to leave */
+            hf_conn_drain(c);
+            if (c->state == HF_CONN_CLOSED)
+                return;
+        }
         if (c->in) {
             advance(c, false);
             return;
@@ -614,9 +628,49 @@ void hf_conn_request_done(hf_conn *c)
     hf_conn_flush(c);
 }
 
+void hf_conn_abandon(hf_conn *c)
+{
+    drop_request(c);
+    drop_input(c);
+    c->state = HF_CONN_BUSY;
+    c->closing = true;
+    hf_conn_flush(c);
+}
+
+bool hf_conn_adopted(hf_conn *c, uint32_t state, uint32_t deadline)
+{
+    if (c->req && state == HF_CONN_BUSY) {
+        request_complete(c, true);
+    } else if (c->req) {
+        c->state = HF_CONN_BODY;
+        set_deadline(c, deadline);
+        hf_conn_update_interest(c);
+    } else if (c->in) {
+        c->state = HF_CONN_IDLE;
+        advance(c, false);
+        if (c->state == HF_CONN_HEAD)
+            set_deadline(c, deadline);
+    } else {
+        c->state = HF_CONN_IDLE;
+        set_deadline(c, deadline);
+        hf_conn_update_interest(c);
+        if (hf_engine_draining(c->engine))
+            hf_conn_drain(c);
+    }
+    return c->state == HF_CONN_BUSY && c->req;
+}
+
 void hf_conn_drain(hf_conn *c)
 {
-    if (c->state != HF_CONN_IDLE || !hf_output_empty(&c->out))
+    hf_engine *e = c->engine;
+    if (!hf_output_empty(&c->out) || c->closing)
+        return;
+    if (e->handover) { /* somebody else goes on with it, wherever it is */
+        if (c->state == HF_CONN_IDLE || c->state == HF_CONN_HEAD || c->state == HF_CONN_BODY)
+            hf_runqueue_send(e, c);
+        return;
+    }
+    if (c->state != HF_CONN_IDLE)
         return;
     if (!c->in)
         read_head(c); /* a request that is on its way is still answered */

@@ -67,6 +67,17 @@ typedef struct hf_conn {
 hf_conn *hf_conn_open(struct hf_engine *e, int fd, const struct hf_listener *l, const hf_transport *t,
                       const struct sockaddr *peer);
 
+/* The same for the run queue: neither deadline nor peer are set, nothing is read. */
+hf_conn *hf_conn_new(struct hf_engine *e, int fd, const struct hf_listener *l, const hf_transport *t);
+
+/* A connection that was moved here, rebuilt as far as it had got elsewhere (`state`: enum hf_conn_state; if it has a
+ * request, that one's head is parsed and its body is what is to be used). Goes on with it; `deadline` is ms from now, 0:
+ * none. Returns true if it has a request to run, which is put in front of all others. */
+bool hf_conn_adopted(hf_conn *c, uint32_t state, uint32_t deadline);
+
+/* The current request will not be answered to its end: sends what there is, then closes. */
+void hf_conn_abandon(hf_conn *c);
+
 void hf_conn_on_event(hf_conn *c, uint32_t events);
 void hf_conn_on_timeout(hf_conn *c);
 

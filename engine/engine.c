@@ -1,18 +1,26 @@
 #include "engine.h"
 
+#include "runqueue.h"
 #include "scan.h"
+#include "standby.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/eventfd.h>
+#endif
 
 #define MAX_WAIT 1000 /* ms: the longest sleep, so that what is looked at once a second is */
 #define MAX_EVENTS 128 /* events of one turn */
 #define POOLED_BUFS 256
+#define TAKE_BATCH 16    /* connections taken from the run queue in one turn, if none of them has a request to run */
+#define HANDOVER_RETRY 5 /* ms until a connection that found the run queue full is sent again */
 
 const hf_config hf_config_default = {
     .limits = {.max_request_line = 16384, .max_head = 65536, .max_fields = 128},
@@ -26,6 +34,9 @@ const hf_config hf_config_default = {
     .write_timeout = 60000,
     .shutdown_timeout = 30000,
     .accept_batch = 16,
+    .standby_grace = 2,
+    .run_send_fd = -1,
+    .run_receive_fd = -1,
     .server_name = "Hydrofoil",
     .tmpdir = "/tmp",
 };
@@ -63,6 +74,31 @@ void hf_engine_refresh_date(hf_engine *e)
     }
 }
 
+/* What the poller hands back is a connection, or one of these: told apart by the two lowest bits. */
+enum { TAG_CONNECTION = 0, TAG_LISTENER = 1, TAG_WAKE = 2, TAG_RUNQUEUE = 3 };
+
+static void *tagged(void *ptr, unsigned tag)
+{
+    return (void *)((uintptr_t)ptr | tag);
+}
+
+static int open_wake(hf_engine *e)
+{
+#ifdef __linux__
+    e->wake_fds[0] = e->wake_fds[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (e->wake_fds[0] < 0)
+        return -1;
+#else
+    if (pipe(e->wake_fds) < 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        fcntl(e->wake_fds[i], F_SETFD, FD_CLOEXEC);
+        fcntl(e->wake_fds[i], F_SETFL, O_NONBLOCK);
+    }
+#endif
+    return hf_poller_add(e->poller, e->wake_fds[0], HF_POLL_IN, tagged(e, TAG_WAKE));
+}
+
 hf_engine *hf_engine_create(const hf_config *config)
 {
     hf_engine *e = calloc(1, sizeof(*e));
@@ -79,12 +115,15 @@ hf_engine *hf_engine_create(const hf_config *config)
     e->scratch = malloc(HF_SCRATCH);
     e->poller = hf_poller_create();
     e->date_second = -1;
+    e->wake_fds[0] = e->wake_fds[1] = -1;
     pthread_mutex_init(&e->mutex, NULL);
+    pthread_mutex_init(&e->nap_mutex, NULL);
+    pthread_cond_init(&e->nap, NULL);
     hf_buf_pool_init(&e->bufs, POOLED_BUFS);
     e->clock = hf_monotonic_ms;
     e->now = e->clock();
     hf_wheel_init(&e->wheel, e->now);
-    if (!e->poller || !e->scratch || !e->config.tmpdir || (config->server_name && !e->config.server_name)) {
+    if (!e->poller || open_wake(e) < 0 || !e->scratch || !e->config.tmpdir || (config->server_name && !e->config.server_name)) {
         int why = errno;
         hf_engine_destroy(e);
         errno = why;
@@ -114,6 +153,7 @@ void hf_engine_destroy(hf_engine *e)
 {
     if (!e)
         return;
+    hf_standby_stop(e);
     hf_engine_close_all(e);
     while (e->ready_head) {
         hf_request *r = e->ready_head;
@@ -147,6 +187,12 @@ void hf_engine_destroy(hf_engine *e)
     hf_buf_pool_destroy(&e->bufs);
     hf_poller_destroy(e->poller);
     pthread_mutex_destroy(&e->mutex);
+    pthread_mutex_destroy(&e->nap_mutex);
+    pthread_cond_destroy(&e->nap);
+    if (e->wake_fds[0] >= 0)
+        close(e->wake_fds[0]);
+    if (e->wake_fds[1] >= 0 && e->wake_fds[1] != e->wake_fds[0])
+        close(e->wake_fds[1]);
     free(e->scratch);
     free((char *)(uintptr_t)e->config.server_name);
     free((char *)(uintptr_t)e->config.tmpdir);
@@ -167,12 +213,6 @@ void hf_engine_log(hf_engine *e, const char *fmt, ...)
 
 /* --- listening --- */
 
-/* What the poller hands back is a connection, or a listener with the lowest bit set. */
-static void *tag(hf_listener *l)
-{
-    return (void *)((uintptr_t)l | 1);
-}
-
 static bool is_wildcard(const char *host)
 {
     return !*host || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0 || strcmp(host, "*") == 0 ||
@@ -190,7 +230,7 @@ int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port)
     l->wildcard = !l->is_unix && is_wildcard(host);
     l->host = strdup(host);
     l->port = strdup(port);
-    if (!l->host || !l->port || hf_poller_add(e->poller, fd, HF_POLL_IN | HF_POLL_EXCLUSIVE, tag(l)) < 0) {
+    if (!l->host || !l->port || hf_poller_add(e->poller, fd, HF_POLL_IN | HF_POLL_EXCLUSIVE, tagged(l, TAG_LISTENER)) < 0) {
         free(l->host);
         free(l->port);
         free(l);
@@ -202,27 +242,43 @@ int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port)
     return 0;
 }
 
-static void listen_again(hf_engine *e)
+/* Puts listeners and run queue into the poller, or takes them out, as it should be now. A worker whose application call
+ * lasts accepts nothing and takes nothing from the others. */
+static void update_listening(hf_engine *e)
 {
-    e->accept_again = 0;
-    for (hf_listener *l = e->listeners; l; l = l->next)
-        if (!l->active)
-            l->active = hf_poller_add(e->poller, l->fd, HF_POLL_IN | HF_POLL_EXCLUSIVE, tag(l)) == 0;
+    bool accept = !e->standby_serves && !hf_engine_draining(e) && !e->accept_again;
+    bool take = !e->standby_serves && !e->handover && e->config.run_receive_fd >= 0;
+    e->listens_as_leader = !e->standby_serves;
+    for (hf_listener *l = e->listeners; l; l = l->next) {
+        if (l->active == accept)
+            continue;
+        if (accept)
+            l->active = hf_poller_add(e->poller, l->fd, HF_POLL_IN | HF_POLL_EXCLUSIVE, tagged(l, TAG_LISTENER)) == 0;
+        else
+            hf_poller_remove(e->poller, l->fd);
+        l->active = accept;
+    }
+    if (e->taking != take) {
+        if (take)
+            hf_poller_add(e->poller, e->config.run_receive_fd, HF_POLL_IN | HF_POLL_EXCLUSIVE, tagged(e, TAG_RUNQUEUE));
+        else
+            hf_poller_remove(e->poller, e->config.run_receive_fd);
+        e->taking = take;
+    }
 }
 
-static void stop_listening(hf_engine *e)
+void hf_engine_rotate(hf_engine *e, hf_listener *l)
 {
-    for (hf_listener *l = e->listeners; l; l = l->next) {
-        if (l->active)
-            hf_poller_remove(e->poller, l->fd);
-        l->active = false;
-    }
+    if (e->config.run_receive_fd < 0 || !l->active)
+        return; /* alone */
+    hf_poller_remove(e->poller, l->fd);
+    l->active = hf_poller_add(e->poller, l->fd, HF_POLL_IN | HF_POLL_EXCLUSIVE, tagged(l, TAG_LISTENER)) == 0;
 }
 
 void hf_engine_pause_accepting(hf_engine *e, uint32_t ms)
 {
-    stop_listening(e);
     e->accept_again = e->now + ms;
+    update_listening(e);
 }
 
 /* --- requests --- */
@@ -309,25 +365,62 @@ void *hf_engine_released(hf_engine *e)
 void hf_engine_stop(hf_engine *e)
 {
     e->stop_asked = 1;
+    hf_engine_wake(e);
 }
 
 void hf_engine_drain(hf_engine *e)
 {
     e->drain_asked = 1;
+    hf_engine_wake(e);
 }
 
-void hf_engine_begin_drain(hf_engine *e, enum hf_finish why)
+void hf_engine_leave(hf_engine *e)
 {
-    if (hf_engine_draining(e))
-        return;
-    e->finish_as = why;
-    e->drain_until = e->now + (e->config.shutdown_timeout ? e->config.shutdown_timeout : UINT32_MAX);
-    stop_listening(e);
-    e->accept_again = 0;
+    e->leave_asked = 1;
+    hf_engine_wake(e);
+}
+
+void hf_engine_wake(hf_engine *e)
+{
+    uint64_t one = 1;
+    int why = errno;
+    ssize_t n = write(e->wake_fds[1], &one, sizeof(one));
+    (void)n; /* full: it is awake */
+    errno = why;
+}
+
+void hf_engine_take_back(hf_engine *e)
+{
+    atomic_store(&e->want_back, true);
+    hf_engine_wake(e);
+    pthread_mutex_lock(&e->mutex);
+    atomic_store(&e->want_back, false);
+}
+
+static void drain_conns(hf_engine *e)
+{
     for (hf_conn *c = e->conns, *next; c; c = next) {
         next = c->next;
         hf_conn_drain(c);
     }
+}
+
+void hf_engine_begin_drain(hf_engine *e, enum hf_finish why)
+{
+    bool whole_server = why == HF_DRAINED || why == HF_ORPHANED;
+    if (hf_engine_draining(e)) {
+        if (e->handover && whole_server) { /* the others leave as well */
+            e->handover = false;
+            drain_conns(e);
+        }
+        return;
+    }
+    e->finish_as = why;
+    e->drain_until = e->now + (e->config.shutdown_timeout ? e->config.shutdown_timeout : UINT32_MAX);
+    e->accept_again = 0;
+    e->handover = !whole_server && e->config.run_send_fd >= 0;
+    update_listening(e);
+    drain_conns(e);
 }
 
 enum hf_finish hf_engine_finished(const hf_engine *e)
@@ -352,34 +445,75 @@ static void once_a_second(hf_engine *e)
         hf_engine_begin_drain(e, HF_ORPHANED);
 }
 
+static void drain_wake(hf_engine *e)
+{
+    char bytes[64];
+    while (read(e->wake_fds[0], bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
+        ;
+}
+
+static void obey(hf_engine *e)
+{
+    if (e->stop_asked)
+        e->stopped = true;
+    else if (e->drain_asked)
+        hf_engine_begin_drain(e, HF_DRAINED);
+    else if (e->leave_asked)
+        hf_engine_begin_drain(e, HF_LEFT);
+}
+
 void hf_engine_poll(hf_engine *e, int max_wait)
 {
     hf_event events[MAX_EVENTS];
     int wait = 0;
-    if (!e->ready_head && !e->stop_asked && !e->drain_asked && max_wait) {
+    bool take = false;
+    if (HF_UNLIKELY(e->listens_as_leader == e->standby_serves))
+        update_listening(e);
+    if ((!e->ready_head || e->standby_serves) && !e->stop_asked && max_wait) {
         wait = max_wait < 0 || max_wait > MAX_WAIT ? MAX_WAIT : max_wait;
         wait = hf_wheel_timeout(&e->wheel, e->now, wait);
         if (e->accept_again && e->accept_again <= e->now + (uint64_t)wait)
             wait = e->accept_again > e->now ? (int)(e->accept_again - e->now) : 0;
+        if (HF_UNLIKELY(e->handover && wait > HANDOVER_RETRY))
+            wait = HANDOVER_RETRY;
     }
     int n = hf_poller_wait(e->poller, events, MAX_EVENTS, wait);
-    e->now = e->clock();
+    e->now = hf_monotonic_ms();
     for (int i = 0; i < n; i++) {
         uintptr_t data = (uintptr_t)events[i].data;
-        if (HF_UNLIKELY(data & 1))
-            hf_listener_on_event((hf_listener *)(data & ~(uintptr_t)1));
-        else
-            hf_conn_on_event((hf_conn *)data, events[i].events);
+        void *ptr = (void *)(data & ~(uintptr_t)3);
+        switch (data & 3) {
+        case TAG_CONNECTION:
+            hf_conn_on_event(ptr, events[i].events);
+            break;
+        case TAG_LISTENER:
+            hf_listener_on_event(ptr);
+            break;
+        case TAG_WAKE:
+            drain_wake(e);
+            break;
+        case TAG_RUNQUEUE:
+            take = true;
+            break;
+        }
     }
+    if (take) /* last, so that what has waited there goes in front of what has just come */
+        hf_runqueue_receive(e, TAKE_BATCH);
     hf_wheel_run(&e->wheel, e->now, on_deadline, e);
     if (HF_UNLIKELY(e->now >= e->next_tick))
         once_a_second(e);
-    if (HF_UNLIKELY(e->stop_asked))
-        e->stopped = true;
-    else if (HF_UNLIKELY(e->drain_asked))
-        hf_engine_begin_drain(e, HF_DRAINED);
-    if (HF_UNLIKELY(e->accept_again && e->now >= e->accept_again && !hf_engine_draining(e)))
-        listen_again(e);
+    if (HF_UNLIKELY(e->stop_asked || e->drain_asked || e->leave_asked))
+        obey(e);
+    if (HF_UNLIKELY(hf_engine_draining(e))) {
+        if (e->handover)
+            drain_conns(e);
+        else if (!e->n_conns && !e->standby_serves && e->config.run_receive_fd >= 0)
+            hf_runqueue_receive(e, TAKE_BATCH); /* nobody may be left to take these */
+    }
+    if (HF_UNLIKELY(e->accept_again && e->now >= e->accept_again)) {
+        e->accept_again = 0;
+        update_listening(e);
+    }
     bury(e);
 }
 

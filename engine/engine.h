@@ -32,6 +32,9 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+
+#define HF_EXIT_STUCK 124 /* what a worker exits with after request_timeout */
 
 typedef struct hf_config {
     hf_http1_limits limits;
@@ -47,6 +50,11 @@ typedef struct hf_config {
     uint32_t write_timeout;          /* ms between two writes to a slow reader */
     uint32_t shutdown_timeout;       /* ms that draining may take */
     uint32_t accept_batch;           /* connections accepted in one go */
+    bool standby;                    /* a standby thread keeps the connections going during long application calls */
+    uint32_t standby_grace;          /* ms that a call may last before it does */
+    uint32_t request_timeout;        /* ms after which a call is given up and the process ended; 0: never. Needs standby */
+    int run_send_fd, run_receive_fd; /* the run queue (runqueue.h); -1: there is none. The caller's, not closed */
+    void (*stuck)(void *log_arg);    /* called by the standby thread a second before request_timeout; may be NULL */
     int parent_pid;                  /* stop when this is no longer the parent; 0: do not look */
     const char *server_name;         /* what the Server header says; NULL: no such header. Copied. */
     const char *tmpdir;              /* where large bodies go. Copied. */
@@ -56,7 +64,7 @@ typedef struct hf_config {
 
 extern const hf_config hf_config_default;
 
-enum hf_finish { HF_RUNNING = 0, HF_STOPPED, HF_DRAINED, HF_MAX_REQUESTS, HF_HARAKIRI, HF_ORPHANED };
+enum hf_finish { HF_RUNNING = 0, HF_STOPPED, HF_DRAINED, HF_MAX_REQUESTS, HF_HARAKIRI, HF_ORPHANED, HF_LEFT };
 
 typedef struct hf_engine {
     hf_config config;
@@ -83,6 +91,25 @@ typedef struct hf_engine {
     hf_out_item *item_pool;
     char *scratch;                /* HF_SCRATCH bytes to read bodies into */
 
+    /* Leader and follower (standby.h). */
+    pthread_t standby;
+    bool has_standby;
+    bool standby_serves;          /* it runs the loop now */
+    bool stuck_warned;            /* config.stuck was called for the running request */
+    hf_request *running;          /* what the application is busy with */
+    uint64_t app_since;           /* ms: since when */
+    _Atomic uint32_t app_call;    /* counts entries into the application and returns from it: odd inside */
+    _Atomic bool want_back;       /* the leader waits for the lock */
+    _Atomic bool standby_asleep, standby_quit;
+    pthread_mutex_t nap_mutex;
+    pthread_cond_t nap;
+    int wake_fds[2];              /* interrupts the poller: [0] is read, [1] written (the same eventfd on Linux) */
+
+    bool handover;                /* draining gives connections to the other workers rather than ending them */
+    bool taking;                  /* the run queue is in the poller */
+    bool listens_as_leader;       /* the poller watches what the leader should watch */
+    uint64_t n_moved_in, n_moved_out;
+
     uint64_t n_requests;          /* handed out */
     uint64_t n_accepted;
     uint64_t drain_until;         /* ms; 0: not draining */
@@ -90,8 +117,7 @@ typedef struct hf_engine {
     uint64_t next_tick;           /* ms: the next look at what is looked at once a second */
     uint64_t next_fd_complaint;   /* ms: do not fill the log */
     enum hf_finish finish_as;     /* why it drains */
-    volatile sig_atomic_t stop_asked, drain_asked; /* set by hf_engine_stop/drain, seen by the next poll */
-    volatile sig_atomic_t polling; /* waiting in the poller */
+    _Atomic int stop_asked, drain_asked, leave_asked; /* set by hf_engine_stop/drain, seen by the next poll */
     bool stopped;
 } hf_engine;
 
@@ -105,9 +131,12 @@ hf_engine *hf_engine_create(const hf_config *config);
 void hf_engine_close_all(hf_engine *e);
 void hf_engine_destroy(hf_engine *e);
 
+/* Takes the lock; interrupts the standby thread if that has it. */
+void hf_engine_take_back(hf_engine *e);
 static inline void hf_engine_lock(hf_engine *e)
 {
-    pthread_mutex_lock(&e->mutex);
+    if (HF_UNLIKELY(pthread_mutex_trylock(&e->mutex) != 0))
+        hf_engine_take_back(e);
 }
 
 static inline void hf_engine_unlock(hf_engine *e)
@@ -133,7 +162,14 @@ void *hf_engine_released(hf_engine *e);
 void hf_engine_stop(hf_engine *e);
 void hf_engine_drain(hf_engine *e);
 
-/* Drains for a reason of its own. With the lock. */
+/* The same, but connections go on in the other workers that share the run queue, and nobody is told to close. */
+void hf_engine_leave(hf_engine *e);
+
+/* Interrupts the poller, from any thread or signal handler. */
+void hf_engine_wake(hf_engine *e);
+
+/* Drains for a reason of its own: for HF_MAX_REQUESTS and HF_HARAKIRI by handing over, if there is a run queue. With the
+ * lock. */
 void hf_engine_begin_drain(hf_engine *e, enum hf_finish why);
 
 /* HF_RUNNING, or why the loop should end. */
@@ -146,6 +182,9 @@ void hf_engine_log(hf_engine *e, const char *fmt, ...) HF_PRINTF(2, 3);
 hf_request *hf_engine_request_get(hf_engine *e);
 void hf_engine_ready(hf_request *r, unsigned event, bool front);
 void hf_engine_pause_accepting(hf_engine *e, uint32_t ms);
+/* The kernel wakes the first of those that wait for a listening socket: goes to the end of their queue, so that idle workers
+ * take turns in accepting. */
+void hf_engine_rotate(hf_engine *e, hf_listener *l);
 static inline bool hf_engine_draining(const hf_engine *e)
 {
     return e->drain_until != 0;

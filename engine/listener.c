@@ -53,4 +53,5 @@ void hf_listener_on_event(hf_listener *l)
         e->n_accepted++;
         hf_conn_open(e, fd, l, &hf_transport_plain, &peer.sa);
     }
+    hf_engine_rotate(e, l);
 }

@@ -39,6 +39,8 @@ void hf_request_unref(hf_request *r)
 static void let_go(hf_request *r)
 {
     r->running = r->suspended = false;
+    if (r->engine->running == r)
+        r->engine->running = NULL;
     hf_request_unref(r);
 }
 
@@ -187,7 +189,7 @@ static size_t fields_size(const hf_field_out *fields, size_t n)
 static bool asks_to_close(const hf_conn *c, const hf_request *r)
 {
     const hf_config *cf = &c->engine->config;
-    return !r->head.keep_alive || !cf->keepalive || hf_engine_draining(c->engine) ||
+    return !r->head.keep_alive || !cf->keepalive || (hf_engine_draining(c->engine) && !c->engine->handover) ||
            (cf->max_keepalive_requests && c->n_requests + 1 >= cf->max_keepalive_requests);
 }
 

@@ -15,9 +15,10 @@ use constant {
     QUICK_STOP    => 5,     # seconds from TERM to KILL
     DIED_AT_ONCE  => 1,     # seconds; a worker that lived shorter is not replaced immediately
     LONGEST_PAUSE => 30,    # seconds; where the back-off stops growing
+    EXIT_STUCK    => 124,   # HF_EXIT_STUCK in the engine
 };
 
-my @SIGNALS = qw(CHLD HUP INT QUIT TERM TTIN TTOU USR1);
+my @SIGNALS = qw(CHLD HUP INT QUIT TERM TTIN TTOU USR1 USR2);
 
 sub new {
     my ($class, %args) = @_;
@@ -44,6 +45,8 @@ sub run {
     $self->_entitle('supervisor' . (defined $self->{name} ? " ($self->{name})" : ''));
     pipe $self->{wake_reader}, $self->{wake_writer} or fail("cannot make a pipe: $!");
     $_->blocking(0) for @$self{qw(wake_reader wake_writer)};
+    $self->{run_queue} = [Hydrofoil::run_queue()];
+    Hydrofoil::raise_open_files();
 
     while (!$self->{stopping} || %{ $self->{workers} }) {
         $self->_keep_workers if !$self->{stopping};
@@ -97,7 +100,7 @@ sub _obey {
     elsif ($signal eq 'TERM')   { $self->_stop('TERM', QUICK_STOP) }
     elsif ($signal eq 'INT')    { $self->_stop('INT', QUICK_STOP) }
     elsif ($signal eq 'USR1')   { $self->_reopen_log }
-    elsif ($self->{stopping})   { return }
+    elsif ($self->{stopping} || $signal eq 'USR2') { return }
     elsif ($signal eq 'HUP')    { $self->_restart }
     elsif ($signal eq 'TTIN')   { $self->_change_target(1) }
     elsif ($signal eq 'TTOU')   { $self->_change_target(-1) }
@@ -124,7 +127,7 @@ sub _stop {
 
 sub _let_go {
     my ($self, $worker) = @_;
-    $self->_dismiss($worker, 'QUIT', $self->{settings}{shutdown_timeout} + 1);
+    $self->_dismiss($worker, 'USR2', $self->{settings}{shutdown_timeout} + 1);
     return;
 }
 
@@ -288,11 +291,11 @@ sub _become_worker {
     $self->_entitle("worker $number");
     my $done = eval {
         Hydrofoil::Worker->new(
-            (map { $_ => $self->{$_} } qw(app builder settings listeners log privileges logger)),
+            (map { $_ => $self->{$_} } qw(app builder settings listeners log privileges logger run_queue)),
             number     => $number,
             parent_pid => $supervisor,
             blocked    => $signals,
-            signals    => { TERM => 'stop', QUIT => 'drain' },
+            signals    => { TERM => 'stop', QUIT => 'drain', USR2 => 'leave' },
             report     => sub { syswrite $reporter, "$_[0]\n" },
         )->run;
         1;
@@ -394,6 +397,7 @@ sub _cause {
     my $status = shift;
 
     my $signal = WIFSIGNALED($status) ? WTERMSIG($status) : 0;
+    return 'gave up on a stuck request' if !$signal && WEXITSTATUS($status) == EXIT_STUCK;
     return 'exited with code ' . WEXITSTATUS($status) if !$signal;
     my $name = (split ' ', $Config{sig_name})[$signal] || $signal;
     return "was killed by SIG$name" . ($status & 128 ? ' (core dumped)' : '');

@@ -1,6 +1,7 @@
 package Hydrofoil::Worker;
 use strict;
 use warnings;
+use Carp ();
 use File::Spec;
 use POSIX ();
 
@@ -42,9 +43,10 @@ sub _handlers {
     my ($self, $tell) = @_;
 
     my %signals  = %{ $self->{signals} };
-    my %handlers = map { $_ => sub { } } qw(HUP INT TTIN TTOU);
+    my %handlers = map { $_ => sub { } } qw(HUP INT TTIN TTOU USR2);
     $handlers{USR1} = sub { $self->{log}->reopen };
     $handlers{CHLD} = 'DEFAULT';
+    $handlers{URG} = sub { $self->_tell_stack } if $self->{run_queue} && $self->{settings}{request_timeout};
     for my $signal (keys %signals) {
         $handlers{$signal} = sub { $tell->($signal, $signals{$signal}) };
     }
@@ -77,6 +79,7 @@ sub _engine {
         harakiri               => 1,
         logger                 => $self->{logger},
         parent_pid             => $self->{parent_pid},
+        $self->_others,
         on_drain               => sub { $self->{report}->("leaving $_[0]") },
     );
     for my $listener (@{ $self->{listeners} }) {
@@ -85,6 +88,33 @@ sub _engine {
         $engine->listen(fileno $listener->handle_for($self->{number}), @where);
     }
     return $engine;
+}
+
+# A worker that is not alone hands connections to the others, by the run queue,
+# when it cannot serve them itself.
+sub _others {
+    my $self = shift;
+
+    my $settings = $self->{settings};
+    return if !$self->{run_queue};
+    return (
+        run_queue       => $self->{run_queue},
+        accept_batch    => 1,
+        standby         => $settings->{standby},
+        standby_grace   => $settings->{standby_grace},
+        request_timeout => $settings->{request_timeout},
+    );
+}
+
+# Where a request that is about to be given up is stuck.
+sub _tell_stack {
+    my $self = shift;
+    my @frames = split /^/, Carp::longmess('');
+    my ($server) = grep { $frames[$_] =~ /^\tHydrofoil::Worker::run\(/ } 0 .. $#frames;
+    splice @frames, $server if defined $server; # the rest is the server's own
+    shift @frames;
+    $self->{log}->problem("a request is about to be given up (--request-timeout); it is at\n" . join '', @frames);
+    return;
 }
 
 sub _max_requests {
@@ -146,7 +176,8 @@ A L<Hydrofoil::Log> and a L<Hydrofoil::Privileges>.
 =item signals
 
 Which signals end it: C<stop> after the current application call, C<drain> when
-all that is under way is done.
+all that is under way is done, C<leave> when it has given its connections to the
+other workers.
 
 =item parent_pid
 
@@ -157,6 +188,11 @@ many requests as the settings say. Default 0: there is none, and it does neither
 
 Called with C<ready>, and with C<leaving> and the reason when the worker stops
 accepting and again when it is done. Default: nothing.
+
+=item run_queue
+
+The two descriptors that C<Hydrofoil::run_queue> made, shared by all workers.
+Default: none, the worker is alone.
 
 =item blocked
 
@@ -173,8 +209,8 @@ The C<psgix.logger>. Default: none.
     my $why = $worker->run;
 
 Gives up privileges, seeds the random numbers, loads the application if it is to
-be loaded here, and serves. Returns C<stopped>, C<drained>, C<max-requests>,
-C<harakiri> or C<orphaned>. Dies if the application does not load.
+be loaded here, and serves. Returns C<stopped>, C<drained>, C<left>,
+C<max-requests>, C<harakiri> or C<orphaned>. Dies if the application does not load.
 
 SIGUSR1 reopens the error log. HUP, INT, TTIN and TTOU do nothing unless
 C<signals> has them.
