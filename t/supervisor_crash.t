@@ -125,7 +125,7 @@ subtest 'a worker that leaves but still has a slow client is replaced meanwhile'
     my $port   = $server->port;
     my $slow   = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$port") or die $!;
     my ($old)  = $server->wait_for_workers(1);
-    print {$slow} "GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    print {$slow} "GET /big HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     sysread $slow, my $first, 1;
     like get($port), qr/^\d+$/, 'another worker answers';
     ok is_alive($old), 'while the old one is still sending';
