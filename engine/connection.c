@@ -574,6 +574,11 @@ void hf_conn_on_timeout(hf_conn *c)
 {
     /* A worker that was held up may find a deadline past though the bytes are there: look first. */
     uint64_t before = c->timer.deadline;
+    if (!hf_output_empty(&c->out)) {
+        hf_conn_flush(c);
+        if (hf_output_empty(&c->out) || c->timer.deadline != before)
+            return;
+    }
     if (hf_output_empty(&c->out) && (c->state == HF_CONN_IDLE || c->state == HF_CONN_HEAD || c->state == HF_CONN_BODY)) {
         uint8_t state = c->state;
         uint32_t had = c->in ? c->in->end - c->in->start : 0;

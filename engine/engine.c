@@ -158,6 +158,7 @@ void hf_engine_destroy(hf_engine *e)
     while (e->ready_head) {
         hf_request *r = e->ready_head;
         e->ready_head = r->next;
+        hf_body_clear(&r->body);
         free(r);
     }
     while (e->listeners) {
@@ -252,11 +253,9 @@ static void update_listening(hf_engine *e)
     for (hf_listener *l = e->listeners; l; l = l->next) {
         if (l->active == accept)
             continue;
-        if (accept)
-            l->active = hf_poller_add(e->poller, l->fd, HF_POLL_IN | HF_POLL_EXCLUSIVE, tagged(l, TAG_LISTENER)) == 0;
-        else
+        if (!accept)
             hf_poller_remove(e->poller, l->fd);
-        l->active = accept;
+        l->active = accept && hf_poller_add(e->poller, l->fd, HF_POLL_IN | HF_POLL_EXCLUSIVE, tagged(l, TAG_LISTENER)) == 0;
     }
     if (e->taking != take) {
         if (take)
@@ -478,7 +477,7 @@ void hf_engine_poll(hf_engine *e, int max_wait)
             wait = HANDOVER_RETRY;
     }
     int n = hf_poller_wait(e->poller, events, MAX_EVENTS, wait);
-    e->now = hf_monotonic_ms();
+    e->now = e->clock();
     for (int i = 0; i < n; i++) {
         uintptr_t data = (uintptr_t)events[i].data;
         void *ptr = (void *)(data & ~(uintptr_t)3);

@@ -70,7 +70,8 @@ int hf_request_expose_io(hf_request *r)
     if (!r->conn)
         return -1;
     r->io_exposed = true;
-    return r->conn->fd;
+    hf_conn_flush(r->conn); /* the answers before go first */
+    return r->conn ? r->conn->fd : -1;
 }
 
 void hf_request_detach(hf_request *r)
@@ -212,8 +213,8 @@ int hf_response_begin(hf_request *r, int status, const hf_field_out *fields, siz
         hf_conn_close(c);
         return -1;
     }
-    char *p = start;
-    bool has_date = false, has_server = false, has_length = false, app_framed = false, upgrade = false;
+    char *p = start, *length_field = NULL;
+    bool has_date = false, has_server = false, has_length = false, app_framed = false;
     bool empty = status == 204 || status == 101; /* neither content nor a length of it */
     int64_t promised = -1;
 
@@ -226,9 +227,10 @@ int hf_response_begin(hf_request *r, int status, const hf_field_out *fields, siz
         const hf_field_out *f = &fields[i];
         switch (kind_of(f)) {
         case CONTENT_LENGTH:
-            if (has_length || empty)
+            if (has_length || app_framed || empty)
                 continue;
             has_length = true;
+            length_field = p;
             promised = 0;
             for (uint32_t k = 0; k < f->value_len; k++)
                 promised = promised * 10 + (f->value[k] - '0');
@@ -237,12 +239,19 @@ int hf_response_begin(hf_request *r, int status, const hf_field_out *fields, siz
             if (empty || has_token(f->value, f->value_len, "identity"))
                 continue;
             app_framed = true;
+            if (!has_token(f->value, f->value_len, "chunked"))
+                r->close = true; /* nothing else tells where the body ends */
+            if (has_length) { /* never both (RFC 9112, section 6.2): Content-Length is taken out again */
+                char *after = memchr(length_field, '\n', (size_t)(p - length_field)) + 1;
+                memmove(length_field, after, (size_t)(p - after));
+                p -= after - length_field;
+                has_length = false;
+            }
             break;
         case CONNECTION:
             if (has_token(f->value, f->value_len, "close"))
                 r->close = true;
-            upgrade = has_token(f->value, f->value_len, "upgrade");
-            if (!upgrade)
+            if (!has_token(f->value, f->value_len, "upgrade"))
                 continue;
             break;
         case DATE:
@@ -286,14 +295,14 @@ int hf_response_begin(hf_request *r, int status, const hf_field_out *fields, siz
     } else {
         r->close = true; /* HTTP/1.0: the body ends with the connection */
     }
+    if (status == 101 || (r->head.target_form == HF_TARGET_AUTHORITY && status / 100 == 2))
+        r->close = true; /* whatever comes after belongs to another protocol, or to the tunnel */
     if (status == 101)
-        r->close = true; /* whatever comes after belongs to another protocol */
-    if (!upgrade) {
-        if (r->close)
-            p = PUT(p, "Connection: close\r\n");
-        else if (HF_UNLIKELY(r->head.minor == 0))
-            p = PUT(p, "Connection: keep-alive\r\n");
-    }
+        ; /* its Connection is the application's */
+    else if (r->close)
+        p = PUT(p, "Connection: close\r\n");
+    else if (HF_UNLIKELY(r->head.minor == 0))
+        p = PUT(p, "Connection: keep-alive\r\n");
     p = PUT(p, "\r\n");
     if (status == 101)
         r->no_body = false;
@@ -314,8 +323,11 @@ int hf_response_interim(hf_request *r, int status, const hf_field_out *fields, s
         return -1;
     }
     char *p = start + hf_status_line(start, status);
-    for (size_t i = 0; i < n; i++)
-        p = put_field(p, &fields[i]);
+    for (size_t i = 0; i < n; i++) {
+        enum field_kind kind = kind_of(&fields[i]);
+        if (kind != CONTENT_LENGTH && kind != TRANSFER_ENCODING) /* it has no content (RFC 9110, section 8.6) */
+            p = put_field(p, &fields[i]);
+    }
     p = PUT(p, "\r\n");
     hf_output_commit(&c->out, (size_t)(p - start));
     hf_conn_flush(c);
@@ -448,6 +460,10 @@ int hf_response_end(hf_request *r)
 {
     hf_conn *c = r->conn;
     int rc = 0;
+    if (HF_UNLIKELY(!r->begun)) { /* nothing was answered: the client must not wait for it */
+        hf_response_abort(r);
+        return -1;
+    }
     if (HF_LIKELY(c != NULL)) {
         if (r->chunked && hf_output_copy(r->engine, &c->out, "0\r\n\r\n", 5) < 0) {
             out_of_memory(c);

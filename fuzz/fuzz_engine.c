@@ -1,4 +1,4 @@
-// sources: engine/body.c engine/buffer.c engine/chunked.c engine/connection.c engine/engine.c engine/header_names.c engine/http1.c engine/listener.c engine/output.c engine/poller_epoll.c engine/poller_poll.c engine/response.c engine/scan.c engine/status.c engine/timer.c engine/transport.c
+// sources: engine/body.c engine/buffer.c engine/chunked.c engine/connection.c engine/engine.c engine/header_names.c engine/http1.c engine/listener.c engine/output.c engine/poller_epoll.c engine/poller_poll.c engine/response.c engine/runqueue.c engine/scan.c engine/standby.c engine/status.c engine/timer.c engine/transport.c
 // flags: -lpthread
 /* fuzz_engine.c - the whole engine between clients on socket pairs and an application without Perl: what the clients
  * send, how it is cut, when they read, leave and are waited for, what the application does, and the clock, all come from
@@ -251,7 +251,7 @@ static void begin(ask *a, char mode, unsigned extras)
         fields[n] = other;
         fields[n++].value = long_value;
     }
-    if (a->status == 101)
+    if (a->status == 101 || extras & 16)
         fields[n++] = upgrade;
     bool by_field = mode == '3' || mode == '4' || mode == '5';
     if (by_field) {
@@ -260,8 +260,12 @@ static void begin(ask *a, char mode, unsigned extras)
         if (a->status != 204 && a->status != 101)
             a->promised = said;
         length = HF_LENGTH_UNKNOWN;
-    } else if (mode == '6' && !a->old && a->status != 204 && a->status != 101) {
+    } else if ((mode == '6' || mode == '7') && !a->old && a->status != 204 && a->status != 101) {
+        if (mode == '7' && extras & 2)
+            fields[n++] = (hf_field_out){"Content-Length", "5", 14, 1};
         fields[n++] = chunked;
+        if (mode == '7' && !(extras & 2))
+            fields[n++] = (hf_field_out){"Content-Length", "5", 14, 1};
         a->framed_here = true;
         length = HF_LENGTH_UNKNOWN;
     } else if (mode == '1') {
@@ -366,7 +370,7 @@ static void run(ask *a)
                 a->status = statuses[argument(a)];
             break;
         case 'l': /* how the length is told; 0: known, 1: not known, 2: omitted, 3..5: by a field, 4: wrong, 5: wrong, 6: chunked
-                     by the application */
+                     by the application, 7: with a Content-Length beside that */
             mode = (char)('0' + argument(a));
             break;
         case 'h': /* more header fields */
@@ -391,8 +395,9 @@ static void run(ask *a)
                 begin(a, mode, extras);
             break;
         case 'i': {
-            static const hf_field_out link = {"Link", "</style.css>; rel=preload", 4, 25};
-            int rc = hf_response_interim(r, 103, &link, 1);
+            static const hf_field_out fields[2] = {{"Link", "</style.css>; rel=preload", 4, 25},
+                                                   {"Content-Length", "1", 14, 1}};
+            int rc = hf_response_interim(r, 103, fields, 2);
             CHECK(rc >= -1 && rc <= 1 && (rc != -1 || a->begun || !r->conn) && (rc != 1 || a->old));
             break;
         }
