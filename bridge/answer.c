@@ -369,10 +369,14 @@ static void send_file(pTHX_ hf_call *call, int status, size_t n_fields, const pl
     if (hf_response_begin(r, status, w->fields, n_fields, small >= 0 ? small : f->len, small >= 0 ? (size_t)small : 0) < 0) {
         if (fd >= 0)
             close(fd);
-    } else if (small >= 0) {
-        hf_response_write(r, w->file_space, (size_t)small);
-    } else {
-        hf_response_sendfile(r, fd, f->offset, (size_t)f->len);
+    } else { /* a Content-Length of the application's own may ask for less than the rest of the file */
+        int64_t len = small >= 0 ? small : f->len;
+        if (r->length_left >= 0 && r->length_left < len)
+            len = r->length_left;
+        if (small >= 0)
+            hf_response_write(r, w->file_space, (size_t)len);
+        else
+            hf_response_sendfile(r, fd, f->offset, (size_t)len);
     }
     hf_engine_unlock(w->engine);
     hf_answer_end(aTHX_ call);

@@ -418,6 +418,12 @@ void hf_engine_begin_drain(hf_engine *e, enum hf_finish why)
     e->drain_until = e->now + (e->config.shutdown_timeout ? e->config.shutdown_timeout : UINT32_MAX);
     e->accept_again = 0;
     e->handover = !whole_server && e->config.run_send_fd >= 0;
+    if (whole_server) /* whoever got through to the kernel's queue is served: nobody else may be left to do it */
+        for (hf_listener *l = e->listeners; l; l = l->next)
+            for (uint64_t before = ~e->n_accepted; e->n_accepted != before;) {
+                before = e->n_accepted;
+                hf_listener_on_event(l);
+            }
     update_listening(e);
     drain_conns(e);
 }

@@ -80,7 +80,7 @@ sub _engine {
         logger                 => $self->{logger},
         parent_pid             => $self->{parent_pid},
         $self->_others,
-        on_drain               => sub { $self->{report}->("leaving $_[0]") },
+        on_drain               => sub { $self->_part($_[0]) },
     );
     for my $listener (@{ $self->{listeners} }) {
         $listener->keep_only($self->{number});
@@ -88,6 +88,15 @@ sub _engine {
         $engine->listen(fileno $listener->handle_for($self->{number}), @where);
     }
     return $engine;
+}
+
+# No longer accepting. When the whole server ends, clients that come now are to
+# be refused at once rather than wait in the kernel for nobody.
+sub _part {
+    my ($self, $why) = @_;
+    $self->{report}->("leaving $why");
+    $_->close for $why eq 'drained' ? @{ $self->{listeners} } : ();
+    return;
 }
 
 # A worker that is not alone hands connections to the others, by the run queue,
