@@ -1,85 +1,103 @@
 #include "status.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#define STATUS_LIST(X)                        \
+    X(100, "Continue")                        \
+    X(101, "Switching Protocols")             \
+    X(102, "Processing")                      \
+    X(103, "Early Hints")                     \
+    X(200, "OK")                              \
+    X(201, "Created")                         \
+    X(202, "Accepted")                        \
+    X(203, "Non-Authoritative Information")   \
+    X(204, "No Content")                      \
+    X(205, "Reset Content")                   \
+    X(206, "Partial Content")                 \
+    X(207, "Multi-Status")                    \
+    X(208, "Already Reported")                \
+    X(226, "IM Used")                         \
+    X(300, "Multiple Choices")                \
+    X(301, "Moved Permanently")               \
+    X(302, "Found")                           \
+    X(303, "See Other")                       \
+    X(304, "Not Modified")                    \
+    X(305, "Use Proxy")                       \
+    X(307, "Temporary Redirect")              \
+    X(308, "Permanent Redirect")              \
+    X(400, "Bad Request")                     \
+    X(401, "Unauthorized")                    \
+    X(402, "Payment Required")                \
+    X(403, "Forbidden")                       \
+    X(404, "Not Found")                       \
+    X(405, "Method Not Allowed")              \
+    X(406, "Not Acceptable")                  \
+    X(407, "Proxy Authentication Required")   \
+    X(408, "Request Timeout")                 \
+    X(409, "Conflict")                        \
+    X(410, "Gone")                            \
+    X(411, "Length Required")                 \
+    X(412, "Precondition Failed")             \
+    X(413, "Content Too Large")               \
+    X(414, "URI Too Long")                    \
+    X(415, "Unsupported Media Type")          \
+    X(416, "Range Not Satisfiable")           \
+    X(417, "Expectation Failed")              \
+    X(418, "I'm a teapot")                    \
+    X(421, "Misdirected Request")             \
+    X(422, "Unprocessable Content")           \
+    X(423, "Locked")                          \
+    X(424, "Failed Dependency")               \
+    X(425, "Too Early")                       \
+    X(426, "Upgrade Required")                \
+    X(428, "Precondition Required")           \
+    X(429, "Too Many Requests")               \
+    X(431, "Request Header Fields Too Large") \
+    X(451, "Unavailable For Legal Reasons")   \
+    X(500, "Internal Server Error")           \
+    X(501, "Not Implemented")                 \
+    X(502, "Bad Gateway")                     \
+    X(503, "Service Unavailable")             \
+    X(504, "Gateway Timeout")                 \
+    X(505, "HTTP Version Not Supported")      \
+    X(506, "Variant Also Negotiates")         \
+    X(507, "Insufficient Storage")            \
+    X(508, "Loop Detected")                   \
+    X(510, "Not Extended")                    \
+    X(511, "Network Authentication Required")
+
+enum { FIRST = 100, LAST = 511 };
+
+static const struct {
+    const char *reason;
+    const char *line; /* of the answer, ready to be copied */
+    size_t len;
+} statuses[LAST - FIRST + 1] = {
+#define X(code, text) [code - FIRST] = {text, "HTTP/1.1 " #code " " text "\r\n", sizeof("HTTP/1.1 " #code " " text "\r\n") - 1},
+    STATUS_LIST(X)
+#undef X
+};
+
+static bool is_registered(int status)
+{
+    return status >= FIRST && status <= LAST && statuses[status - FIRST].reason;
+}
 
 const char *hf_status_reason(int status)
 {
-    switch (status) {
-    case 100: return "Continue";
-    case 101: return "Switching Protocols";
-    case 102: return "Processing";
-    case 103: return "Early Hints";
-    case 200: return "OK";
-    case 201: return "Created";
-    case 202: return "Accepted";
-    case 203: return "Non-Authoritative Information";
-    case 204: return "No Content";
-    case 205: return "Reset Content";
-    case 206: return "Partial Content";
-    case 207: return "Multi-Status";
-    case 208: return "Already Reported";
-    case 226: return "IM Used";
-    case 300: return "Multiple Choices";
-    case 301: return "Moved Permanently";
-    case 302: return "Found";
-    case 303: return "See Other";
-    case 304: return "Not Modified";
-    case 305: return "Use Proxy";
-    case 307: return "Temporary Redirect";
-    case 308: return "Permanent Redirect";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 402: return "Payment Required";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 406: return "Not Acceptable";
-    case 407: return "Proxy Authentication Required";
-    case 408: return "Request Timeout";
-    case 409: return "Conflict";
-    case 410: return "Gone";
-    case 411: return "Length Required";
-    case 412: return "Precondition Failed";
-    case 413: return "Content Too Large";
-    case 414: return "URI Too Long";
-    case 415: return "Unsupported Media Type";
-    case 416: return "Range Not Satisfiable";
-    case 417: return "Expectation Failed";
-    case 418: return "I'm a teapot";
-    case 421: return "Misdirected Request";
-    case 422: return "Unprocessable Content";
-    case 423: return "Locked";
-    case 424: return "Failed Dependency";
-    case 425: return "Too Early";
-    case 426: return "Upgrade Required";
-    case 428: return "Precondition Required";
-    case 429: return "Too Many Requests";
-    case 431: return "Request Header Fields Too Large";
-    case 451: return "Unavailable For Legal Reasons";
-    case 500: return "Internal Server Error";
-    case 501: return "Not Implemented";
-    case 502: return "Bad Gateway";
-    case 503: return "Service Unavailable";
-    case 504: return "Gateway Timeout";
-    case 505: return "HTTP Version Not Supported";
-    case 506: return "Variant Also Negotiates";
-    case 507: return "Insufficient Storage";
-    case 508: return "Loop Detected";
-    case 510: return "Not Extended";
-    case 511: return "Network Authentication Required";
-    default: return "Unknown";
-    }
+    return is_registered(status) ? statuses[status - FIRST].reason : "Unknown";
 }
 
 size_t hf_status_line(char *dst, int status)
 {
-    if (HF_LIKELY(status == 200)) {
-        memcpy(dst, "HTTP/1.1 200 OK\r\n", 17);
-        return 17;
+    if (HF_LIKELY(is_registered(status))) {
+        memcpy(dst, statuses[status - FIRST].line, statuses[status - FIRST].len);
+        return statuses[status - FIRST].len;
     }
-    int n = snprintf(dst, HF_STATUS_LINE_MAX, "HTTP/1.1 %03d %s\r\n", status % 1000, hf_status_reason(status));
-    return n > 0 ? (size_t)n : 0;
+    memcpy(dst, "HTTP/1.1 000 Unknown\r\n", 22);
+    for (int i = 11; i > 8; i--, status /= 10)
+        dst[i] = (char)('0' + status % 10);
+    return 22;
 }
 
 static void two_digits(char *dst, int n)
