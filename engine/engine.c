@@ -398,6 +398,7 @@ void hf_engine_take_back(hf_engine *e)
 
 static void drain_conns(hf_engine *e)
 {
+    e->queue_full = false;
     for (hf_conn *c = e->conns, *next; c; c = next) {
         next = c->next;
         hf_conn_drain(c);

@@ -111,6 +111,12 @@ static bool send_message(int queue, struct iovec *iov, int n_iov, const int *fds
     return n >= 0;
 }
 
+/* No room, or too many descriptors on their way (ETOOMANYREFS): passes by itself. */
+static bool is_full(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS;
+}
+
 bool hf_runqueue_send(hf_engine *e, hf_conn *c)
 {
     hf_request *r = c->req;
@@ -119,7 +125,7 @@ bool hf_runqueue_send(hf_engine *e, hf_conn *c)
     struct iovec iov[4];
     move_record rec;
 
-    if (e->config.run_send_fd < 0 || !hf_output_empty(&c->out) || c->closing || c->transport != &hf_transport_plain)
+    if (e->config.run_send_fd < 0 || e->queue_full || !hf_output_empty(&c->out) || c->closing || c->transport != &hf_transport_plain)
         return false;
     memset(&rec, 0, sizeof(rec));
     rec.magic = MAGIC;
@@ -165,6 +171,8 @@ bool hf_runqueue_send(hf_engine *e, hf_conn *c)
         fds[n_fds++] = r->body.fd;
     iov[0] = (struct iovec){.iov_base = &rec, .iov_len = sizeof(rec)};
     bool sent = send_message(e->config.run_send_fd, iov, n_iov, fds, n_fds);
+    if (!sent && is_full())
+        e->queue_full = true;
     if (file >= 0)
         close(file);
     if (sent) {

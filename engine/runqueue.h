@@ -18,7 +18,8 @@ int hf_runqueue_create(int fds[2]);
 /* Sends a connection away: one with a complete request that nobody runs yet (HF_CONN_BUSY, taken out of the ready queue by
  * the caller), one that is reading (HF_CONN_HEAD, HF_CONN_BODY) or one between requests (HF_CONN_IDLE). Its output must be
  * empty. Returns true when it is in the queue: the connection is closed here then, which nobody outside notices. False when
- * the queue is full (try again later) or the connection cannot be moved. */
+ * the connection cannot be moved, or the queue is full: e->queue_full is set then, and nothing is tried until whoever
+ * tries again later clears it. */
 bool hf_runqueue_send(struct hf_engine *e, struct hf_conn *c);
 
 /* Takes connections from the queue until one has a request to run, or it is empty, at most `max`. Returns how many came. */

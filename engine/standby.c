@@ -12,7 +12,8 @@
 
 #define TICK_NS 1000000  /* between two looks at whether the application is still in the same call */
 #define IDLE_TICKS 20    /* looks at an idle worker, after which it is no longer looked at until it is busy again */
-#define RETRY_WAIT 2     /* ms until a request that found the run queue full is sent again */
+#define RETRY_FIRST 2    /* ms until requests that found the run queue full are sent again, at first */
+#define RETRY_LAST 16    /* and when it stays full */
 #define LAST_WORDS 1000  /* ms that a worker with a stuck request goes on sending what it has, before it ends */
 
 static uint64_t now_ns(void)
@@ -62,6 +63,7 @@ static unsigned move_ready(hf_engine *e)
     unsigned stay = 0;
     hf_request *r = e->ready_head, *next;
     e->ready_head = e->ready_tail = NULL;
+    e->queue_full = false;
     for (; r; r = next) {
         next = r->next;
         if (r->conn && r->events == HF_REQ_RUN && e->config.run_send_fd >= 0) {
@@ -132,12 +134,19 @@ static void serve(hf_engine *e, uint32_t call)
 {
     uint32_t timeout = e->config.request_timeout;
     bool warned = e->stuck_warned;
+    int retry = RETRY_FIRST;
     e->standby_serves = true;
     if (e->running && e->running->conn)
         hf_conn_flush(e->running->conn); /* answers that waited for this one, and what a stream has written */
     e->now = hf_monotonic_ms();
     while (!atomic_load(&e->want_back) && !atomic_load(&e->standby_quit) && atomic_load(&e->app_call) == call) {
-        int wait = move_ready(e) ? RETRY_WAIT : -1;
+        int wait = -1;
+        if (!move_ready(e)) {
+            retry = RETRY_FIRST;
+        } else {
+            wait = retry;
+            retry = retry * 2 < RETRY_LAST ? retry * 2 : RETRY_LAST;
+        }
         if (timeout) {
             uint64_t spent = e->now - e->app_since;
             if (spent >= timeout)
