@@ -189,14 +189,13 @@ static SV *keeper(pTHX_ hf_part *part, bool ours)
     return sv;
 }
 
-void hf_answer_end(pTHX_ hf_call *call)
+/* Ends an answer with the lock held, and lets go of the lock. */
+static void end_and_unlock(pTHX_ hf_call *call)
 {
     hf_request *r = call->r;
-    bool had_client;
+    bool had_client = r->conn != NULL;
     int rc;
     call->r = NULL;
-    hf_engine_lock(call->w->engine);
-    had_client = r->conn != NULL;
     r->flush_now = call->env && AvFILLp(call->env->cleanup) >= 0;
     rc = hf_response_end(r);
     hf_engine_unlock(call->w->engine);
@@ -204,6 +203,12 @@ void hf_answer_end(pTHX_ hf_call *call)
         hf_worker_log(aTHX_ call->w, "%s: the body is %s than its Content-Length; %s",
                       hf_env_describe(aTHX_ call->w, call->env), rc < 0 ? "shorter" : "longer",
                       rc < 0 ? "the connection is closed" : "the rest is dropped");
+}
+
+void hf_answer_end(pTHX_ hf_call *call)
+{
+    hf_engine_lock(call->w->engine);
+    end_and_unlock(aTHX_ call);
 }
 
 static void send_array(pTHX_ hf_call *call, int status, size_t n_fields, size_t n_parts, int64_t total, bool ours)
@@ -226,8 +231,7 @@ static void send_array(pTHX_ hf_call *call, int status, size_t n_fields, size_t 
             }
         }
     }
-    hf_engine_unlock(w->engine);
-    hf_answer_end(aTHX_ call);
+    end_and_unlock(aTHX_ call);
 }
 
 /* --- handles --- */
@@ -378,8 +382,7 @@ static void send_file(pTHX_ hf_call *call, int status, size_t n_fields, const pl
         else
             hf_response_sendfile(r, fd, f->offset, (size_t)len);
     }
-    hf_engine_unlock(w->engine);
-    hf_answer_end(aTHX_ call);
+    end_and_unlock(aTHX_ call);
 }
 
 /* The next piece of a body that is read: NULL at its end, or when that died. */
