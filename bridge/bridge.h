@@ -43,7 +43,7 @@ typedef union hf_sv_head {
     struct {
         U32 refs, flags; /* as they lie in the head of an SV */
     } part;
-    U64 both;
+    uint64_t both;
 } hf_sv_head;
 
 typedef struct hf_seen {

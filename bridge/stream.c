@@ -288,14 +288,14 @@ XS(XS_Hydrofoil_Writer_write)
     if (!SvOK(data))
         XSRETURN_YES;
     if (SvUTF8(data)) {
-        data = sv_2mortal(newSVsv_nomg(data));
+        data = sv_2mortal(newSVsv(data));
         if (!sv_utf8_downgrade(data, TRUE))
             croak("Wide character in $writer->write (encode it first)");
     }
     bytes = SvPV_nomg_const(data, len);
     hf_engine_lock(w->engine);
     if (len >= HF_LARGE_PART && !SvROK(data)) {
-        SV *kept = newSVsv_nomg(data);
+        SV *kept = newSVsv(data);
         bytes = SvPV_const(kept, len);
         hf_response_write_ref(r, bytes, len, kept);
     } else {
