@@ -68,6 +68,17 @@ sub open_idle {
     return (\@sockets, undef);
 }
 
+# One more request on each of the sockets, one after the other. Returns how many were answered with 200.
+sub ask_again {
+    my ($class, $port, $path, @sockets) = @_;
+    my $answered = 0;
+    for my $socket (@sockets) {
+        my ($answer) = _exchange($socket, $port, $path);
+        $answered++ if $answer && $answer->{status} == 200;
+    }
+    return $answered;
+}
+
 # How many of the sockets the server has closed meanwhile.
 sub closed_by_server {
     my ($class, @sockets) = @_;

@@ -4,7 +4,7 @@ use warnings;
 use POSIX ();
 use Exporter 'import';
 
-our @EXPORT_OK = qw(tree cpu_seconds private_kib busy_seconds slurp);
+our @EXPORT_OK = qw(tree cpu_seconds private_kib context_switches busy_seconds slurp);
 
 my $TICKS = POSIX::sysconf(POSIX::_SC_CLK_TCK()) || 100;
 
@@ -66,6 +66,18 @@ sub private_kib {
         $kib += $1 if slurp("/proc/$pid/smaps_rollup") =~ /^Private_Dirty:\s+(\d+) kB/m;
     }
     return $kib;
+}
+
+# How often the threads of the whole tree gave up a processor, or had to. Threads that ended do not count.
+sub context_switches {
+    my ($root) = @_;
+    my $switches = 0;
+    for my $pid (tree($root)) {
+        for my $status (map { slurp($_) } glob "/proc/$pid/task/*/status") {
+            $switches += $1 while $status =~ /^(?:non)?voluntary_ctxt_switches:\s+(\d+)/mg;
+        }
+    }
+    return $switches;
 }
 
 # Time that all processors together were not idle since boot, in seconds, time stolen by the hypervisor included.

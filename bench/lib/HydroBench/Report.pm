@@ -30,6 +30,66 @@ my %COLUMNS = (
         ['vs nginx',   9, sub { _ratio($_[0], $_[1], 'bytes_per_connection') }],
         $ERRORS,
     ],
+    switches => [
+        ['req/s',      9, sub { _thousands($_[0]{req_per_s}) }],
+        $SPREAD,
+        ['CPU us/req', 11, sub { _number('%.2f', $_[0]{cpu_us}) }],
+        ['switches/req', 14, sub { _number('%.4f', $_[0]{switches}) }],
+        ['p50 ms',     9, sub { _milliseconds($_[0]{p50_us}) }],
+        ['p99 ms',     9, sub { _milliseconds($_[0]{p99_us}) }],
+        $ERRORS,
+    ],
+    syscalls => [['calls/req', 10, sub { _number('%.3f', $_[0]{syscalls}) }], $ERRORS],
+    idle_active => [
+        ['req/s',      9, sub { _thousands($_[0]{req_per_s}) }],
+        ['of alone',  10, sub { _number('%.3f', $_[0]{active_part}) }],
+        ['CPU times', 10, sub { _number('%.3f', $_[0]{active_cpu}) }],
+        ['bytes each', 11, sub { _thousands($_[0]{each_bytes}) }],
+        ['not answered', 13, sub { _number('%d', $_[0]{idle_unanswered}) }],
+        $ERRORS,
+    ],
+    mix => [
+        ['mean ms',    9, sub { _milliseconds($_[0]{mix_mean_us}) }],
+        ['to ideal',   9, sub { _number('%.3f', $_[0]{mix_mean_to_ideal}) }],
+        ['p99 ms',     9, sub { _milliseconds($_[0]{mix_p99_us}) }],
+        ['to ideal',   9, sub { _number('%.3f', $_[0]{mix_p99_to_ideal}) }],
+        ['unanswered', 11, sub { _number('%d', $_[0]{unanswered}) }],
+        $ERRORS,
+        ['own delay',  10, sub { _milliseconds($_[0]{own_delay_max_us}) }],
+    ],
+);
+$COLUMNS{load} = [
+    ['fast p50',     9, sub { _milliseconds($_[0]{fast_p50_us}) }],
+    ['p99 ms',       9, sub { _milliseconds($_[0]{fast_p99_us}) }],
+    ['p99.9 ms',     9, sub { _milliseconds($_[0]{'fast_p99.9_us'}) }],
+    ['max ms',       9, sub { _milliseconds($_[0]{fast_max_us}) }],
+    ['starved',      8, sub { _number('%d', $_[0]{fast_starved}) }],
+    ['slow/s',       8, sub { _number('%.2f', $_[0]{slow_per_s}) }],
+    ['unanswered',  11, sub { _number('%d', $_[0]{unanswered}) }],
+    $ERRORS,
+    ['own delay',   10, sub { _milliseconds($_[0]{own_delay_max_us}) }],
+];
+$COLUMNS{restarts} = [
+    ['requests',     9, sub { _thousands($_[0]{count}) }],
+    ['failed',       7, sub { _number('%d', $_[0]{failed}) }],
+    ['resets',       7, sub { _number('%d', $_[0]{resets}) }],
+    ['twice',        6, sub { _number('%d', $_[0]{twice}) }],
+    ['unanswered',  11, sub { _number('%d', $_[0]{unanswered}) }],
+    $ERRORS,
+    ['steady p99',  11, sub { _milliseconds($_[0]{steady_p99_us}) }],
+    ['max ms',       9, sub { _milliseconds($_[0]{steady_max_us}) }],
+    ['new max',      9, sub { _milliseconds($_[0]{new_max_us}) }],
+    ['replaced',     9, sub { _number('%.0f%%', defined $_[0]{workers_part} ? 100 * $_[0]{workers_part} : undef) }],
+];
+
+# By which figure a table is ordered, the best first: the sign says whether large (1) or small (-1) is good.
+my %RANK = (
+    idle     => ['bytes_per_connection', -1],
+    file     => ['mb_per_cpu_s', 1],
+    load     => ['fast_p99_us', -1],
+    mix      => ['mix_mean_us', -1],
+    restarts => ['errors', -1],
+    syscalls => ['syscalls', -1],
 );
 
 my %FIGURES = (
@@ -38,15 +98,31 @@ my %FIGURES = (
     mb_per_cpu_s         => 'MB per CPU second',
     bytes_per_connection => 'bytes per connection',
     errors               => 'errors',
+    switches             => 'context switches per request',
+    syscalls             => 'system calls per request',
+    fast_p99_us          => ['fast p99 in ms', '%.2f', 1000],
+    fast_max_us          => ['fast maximum in ms', '%.2f', 1000],
+    slow_per_s           => ['slow pages per second', '%.2f'],
+    mix_mean_to_ideal    => ['mean, times that of the ideal queue', '%.3f'],
+    mix_p99_to_ideal     => ['p99, times that of the ideal queue', '%.3f'],
+    active_part          => ['req/s, times those without idle connections', '%.3f'],
+    each_bytes           => 'bytes of its own per idle connection',
+    idle_unanswered      => 'idle connections that are not answered',
+    workers_part         => ['workers replaced, of those that should be', '%.2f'],
+    unanswered           => 'unanswered',
+    failed               => 'failed requests',
+    resets               => 'connections reset or closed over a request',
+    twice                => 'answered twice',
 );
 
 # One measure as a table, as text.
 sub measure {
     my ($class, $done) = @_;
     my ($measure, $results) = @$done{qw(measure results)};
-    my $columns = $COLUMNS{ $measure->{file_bytes} ? 'file' : $measure->{tool} };
-    my $rank    = $measure->{tool} eq 'idle' ? 'bytes_per_connection' : $measure->{file_bytes} ? 'mb_per_cpu_s' : 'req_per_s';
-    my $sign    = $measure->{tool} eq 'idle' ? -1 : 1;
+    my $table   = $measure->{file_bytes} ? 'file' : $measure->{switches} ? 'switches'
+        : $measure->{tool} eq 'load' && $measure->{groups}[0]{name} eq 'mix' ? 'mix' : $measure->{tool};
+    my $columns = $COLUMNS{$table};
+    my ($rank, $sign) = @{ $RANK{$table} || ['req_per_s', 1] };
 
     my $text = "\n$measure->{name}: $measure->{title}\n";
     $text .= sprintf "  %-18s", 'server';
@@ -102,9 +178,13 @@ sub targets {
         my $than  = !$times ? '' : $target->{than} eq 'best psgi'
             ? ' times the best other PSGI server' . (defined $target->{against} ? " ($target->{against})" : '')
             : " times $target->{than}";
-        my $value = !defined $target->{value} ? '-' : sprintf $times ? '%.2f' : '%.0f', $target->{value};
+        my $figure = $FIGURES{ $target->{figure} };
+        my ($label, $format, $scale) = ref $figure ? @$figure : ($figure, '%.0f', 1);
+        $scale ||= 1;
+        $limit /= $scale;
+        my $value = !defined $target->{value} ? '-' : sprintf $times ? '%.2f' : $format, $target->{value} / $scale;
         $text .= sprintf "  %-13s %8s  %s: %s %s%s\n", $target->{verdict}, $value,
-            "$target->{measure}, $FIGURES{ $target->{figure} }", $word, $times ? sprintf('%.2f', $limit) : $limit, $than;
+            "$target->{measure}, $label", $word, $times ? sprintf('%.2f', $limit) : $limit, $than;
         $missed++ if $target->{verdict} eq 'miss';
     }
     return ($text, $missed);

@@ -5,12 +5,25 @@ use File::Temp ();
 use POSIX ();
 use Time::HiRes qw(sleep time);
 use HydroBench::Client;
+use HydroBench::Load;
 use HydroBench::Machine;
-use HydroBench::Proc qw(busy_seconds slurp);
+use HydroBench::Proc qw(busy_seconds context_switches slurp);
 use HydroBench::Scenario;
 use HydroBench::Server;
 use HydroBench::Stats qw(spread);
+use HydroBench::Syscalls;
 use HydroBench::Wrk;
+
+# What a measure's `tool` can be: how one round of one server is made, from ($run, $server, $measure, $round) to a hash of
+# figures, or undef with the server's problem set.
+my %TOOLS = (
+    wrk         => \&_wrk,
+    idle        => \&_idle,
+    load        => sub { HydroBench::Load->round(@_) },
+    restarts    => sub { HydroBench::Load->restarts(@_) },
+    idle_active => \&_idle_active,
+    syscalls    => sub { HydroBench::Syscalls->round(@_) },
+);
 
 my $HELLO  = 'Hello World';
 my $SETTLE = 0.3;    # seconds between two runs: the last one's connections are to be gone
@@ -59,7 +72,7 @@ sub _measure {
     $_->wait_ready('/', $self->_check($measure)) for @servers;
 
     my @ready  = grep { !defined $_->problem } @servers;
-    my $rounds = $measure->{tool} eq 'idle' ? 1 : $self->{rounds};
+    my $rounds = $measure->{rounds} || ($measure->{tool} eq 'idle' ? 1 : $self->{rounds});
     my $total  = $rounds * @ready || 1;
     my $count  = 0;
     for my $round (1 .. $rounds) {
@@ -67,9 +80,7 @@ sub _measure {
             $self->_progress(sprintf('%s: round %d of %d, %s', $measure->{name}, $round, $rounds, $server->name),
                 $count++ / $total);
             next if defined $server->problem || !$server->alive;
-            my $result = $measure->{tool} eq 'idle'
-                ? $self->_idle($server, $measure)
-                : $self->_wrk($server, $measure, $round);
+            my $result = $TOOLS{ $measure->{tool} }->($self, $server, $measure, $round);
             push @{ $rounds{ $server->name } }, $result if $result;
             $server->alive;
         }
@@ -103,8 +114,9 @@ sub _server {
     return HydroBench::Server->new($description, {
         root => $self->{root},
         dir  => "$self->{dir}",
-        core => $self->{server_core},
+        core => ($measure->{workers} || 1) > 1 ? undef : $self->{server_core},    # several workers share all cores
         app  => $measure->{app},
+        workers => $measure->{workers} || 1,
         copy => $self->{copies}{ $description->{name} },
         file => $measure->{file_bytes} ? $self->_file($measure->{file_bytes}) : undef,
     });
@@ -141,6 +153,14 @@ sub _file {
     return $path;
 }
 
+# How long one run of the measure takes, in whole seconds.
+sub duration {
+    my ($self, $measure) = @_;
+    my $duration = $measure->{seconds} || $self->{duration};
+    my $least    = $measure->{min_duration} || 0;
+    return $duration < $least ? $least : $duration;
+}
+
 sub _wrk {
     my ($self, $server, $measure, $round) = @_;
     my @runs;
@@ -156,8 +176,7 @@ sub _wrk {
 
 sub _wrk_once {
     my ($self, $server, $measure, $round) = @_;
-    my $duration = $self->{duration};
-    $duration = $measure->{min_duration} if $duration < ($measure->{min_duration} || 0);
+    my $duration = $self->duration($measure);
     my @command = HydroBench::Wrk->command(
         url         => 'http://127.0.0.1:' . $server->port . '/',
         connections => $measure->{connections},
@@ -166,7 +185,7 @@ sub _wrk_once {
         ? (script => "$self->{root}/bench/pipeline.lua", script_args => [$measure->{pipeline}])
         : (),
     );
-    unshift @command, 'taskset', '-c', $self->{client_core} if defined $self->{server_core};
+    unshift @command, $self->pin_client($measure);
     if ($round == 1 && $self->{warm_up}) {
         my @warm_up = map { $_ eq "${duration}s" ? '1s' : $_ } @command;
         output(\@warm_up, 30);
@@ -175,6 +194,7 @@ sub _wrk_once {
 
     my $started = time;
     my ($busy, $cpu, $client) = (busy_seconds(), $server->cpu_seconds, _children_seconds());
+    my $switches = context_switches($server->{pid});
     my $text = output(\@command, $duration + 30);
     return undef unless $server->alive;
     my $seconds = time - $started;
@@ -206,6 +226,7 @@ sub _wrk_once {
         return \%figures;
     }
     $figures{cpu_us} = $cpu / $requests * 1e6;
+    $figures{switches} = (context_switches($server->{pid}) - $switches) / $requests;
     $figures{mb_per_cpu_s} = $requests * $measure->{file_bytes} / 1e6 / $cpu if $measure->{file_bytes} && $cpu > 0;
     return \%figures;
 }
@@ -240,6 +261,46 @@ sub _idle {
     };
 }
 
+# Active connections alone, then the same with many idle ones beside them, which are all asked again in the end.
+sub _idle_active {
+    my ($self, $server, $measure, $round) = @_;
+    my $limit = POSIX::sysconf(POSIX::_SC_OPEN_MAX());
+    my $count = $measure->{idle};
+    if ($limit < $count + $measure->{connections} + 100) {
+        $server->fail(sprintf 'needs a limit of open files of %d (now %d): raise it with ulimit -Hn, or LimitNOFILE in a unit',
+            $count + $measure->{connections} + 100, $limit);
+        return undef;
+    }
+    my $alone  = $self->_wrk($server, $measure, $round) or return undef;
+    return $alone if defined $server->problem;
+    sleep $SETTLE;
+    my $before = $server->private_kib;
+    my ($sockets, $error) = HydroBench::Client->open_idle($server->port, '/', $count);
+    if (defined $error) {
+        $server->fail("idle connections: $error");
+        return undef;
+    }
+    sleep $SETTLE;
+    my $bytes = ($server->private_kib - $before) * 1024 / $count;
+    my $beside = $self->_wrk($server, $measure, 0) or return undef;
+    my $answered = HydroBench::Client->ask_again($server->port, '/', @$sockets);
+    return {
+        alone_per_s => $alone->{req_per_s},
+        req_per_s   => $beside->{req_per_s},
+        errors      => $alone->{errors} + $beside->{errors},
+        alone       => $alone,
+        beside      => $beside,
+        foreign_cpu => $beside->{foreign_cpu},
+        bytes_per_connection => $bytes,
+        worst       => {
+            active_part     => $beside->{req_per_s} / $alone->{req_per_s},
+            active_cpu      => $beside->{cpu_us} / $alone->{cpu_us},
+            idle_unanswered => $count - $answered,
+            each_bytes      => $bytes,
+        },
+    };
+}
+
 # What a command prints, both channels; it is killed after $timeout seconds.
 sub output {
     my ($command, $timeout) = @_;
@@ -260,6 +321,13 @@ sub output {
     alarm 0;
     close $out;
     return $text;
+}
+
+# The processor the client is to run on, as the beginning of a command line; nothing where servers use all processors.
+sub pin_client {
+    my ($self, $measure) = @_;
+    return () if !defined $self->{server_core} || ($measure->{workers} || 1) > 1;
+    return ('taskset', '-c', $self->{client_core});
 }
 
 # CPU time of the load generators that have ended.

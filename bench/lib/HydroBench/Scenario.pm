@@ -24,6 +24,8 @@ sub load {
 sub takes_part {
     my ($class, $measure, $server) = @_;
     return (0, 'does not serve that') if $server->{apps} && !grep { $_ eq $measure->{app} } @{ $server->{apps} };
+    return (0, 'has one worker only') if $server->{single} && ($measure->{workers} || 1) > 1;
+    return (0, 'cannot replace its workers') if $measure->{tool} eq 'restarts' && !$server->{reload};
     return (0, 'serves one connection at a time') if $measure->{many} && $server->{blocking};
     return (1, undef);
 }
@@ -59,10 +61,18 @@ sub judge {
 }
 
 # The rounds of one server in one measure, as one result: the median of each figure.
+#
+# A round that has `worst`, a hash, promises something for every single round: of each of its figures the worst counts, the
+# smallest of those per second and of ratios to be reached (_per_s, _part), the largest of all others.
 sub summarize {
     my ($class, @rounds) = @_;
     my %result;
-    for my $figure (qw(req_per_s cpu_us mb_per_cpu_s bytes_per_connection p50_us p99_us server_cpu client_cpu foreign_cpu)) {
+    for my $figure (map { keys %{ $_->{worst} || {} } } @rounds) {
+        my @sorted = sort { $a <=> $b } grep { defined } map { $_->{worst}{$figure} } @rounds;
+        $result{$figure} = $figure =~ /_(?:per_s|part)$/ ? $sorted[0] : $sorted[-1] if @sorted;
+    }
+    for my $figure (qw(req_per_s cpu_us mb_per_cpu_s bytes_per_connection p50_us p99_us server_cpu client_cpu foreign_cpu
+        switches syscalls)) {
         my $median = median(map { $_->{$figure} } @rounds);
         $result{$figure} = $median if defined $median;
     }

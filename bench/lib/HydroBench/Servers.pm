@@ -13,7 +13,10 @@ use HydroBench::Proc qw(slurp);
 #               file => path below the checkout
 #   packages    the Debian packages that bring it
 #   hint        what to do about it where a package does not
-#   command     makes the command line, for one worker, from a context: port, app, dir (scratch), root, copy, file
+#   single      true when it has one worker and no option for more
+#   variant     true when it takes part only where a scenario or --servers names it
+#   reload      the signal that replaces its workers without losing requests
+#   command     makes the command line from a context: port, app, dir (scratch), root, copy, file, workers
 #   version     prints its version: a command line
 #   stop_signal TERM by default
 
@@ -26,20 +29,19 @@ sub all {
             kind     => 'psgi',
             needs    => { file => [qw(bin/hydrofoil blib/lib blib/arch)] },
             hint     => 'build it first: perl Makefile.PL && make',
-            command  => sub {
-                my ($c) = @_;
-                my $root = $c->{copy} || $c->{root};
-                return (
-                    $^X, "-I$root/blib/lib", "-I$root/blib/arch", "$root/bin/hydrofoil",
-                    '--host' => '127.0.0.1', '--port' => $c->{port}, '--workers' => 1, '--backlog' => 16_384,
-                    '--max-keepalive-reqs' => 0, '--keepalive-timeout' => 65, '-E' => 'production', _app($c),
-                );
-            },
-            version => sub {
-                my ($c) = @_;
-                my $root = $c->{copy} || $c->{root};
-                return ($^X, "-I$root/blib/lib", "-I$root/blib/arch", "$root/bin/hydrofoil", '--version');
-            },
+            reload   => 'HUP',
+            command  => sub { (_hydrofoil($_[0]), _app($_[0])) },
+            version  => \&_hydrofoil_version,
+        },
+        {
+            name     => 'hydrofoil-no-standby',
+            variant  => 1,
+            kind     => 'psgi',
+            needs    => { file => [qw(bin/hydrofoil blib/lib blib/arch)] },
+            hint     => 'build it first: perl Makefile.PL && make',
+            reload   => 'HUP',
+            command  => sub { (_hydrofoil($_[0]), '--no-standby', _app($_[0])) },
+            version  => \&_hydrofoil_version,
         },
         {
             name     => 'floor',
@@ -53,6 +55,8 @@ sub all {
         {
             name     => 'nginx',
             kind     => 'web',
+            apps     => ['hello', 'file'],
+            reload   => 'HUP',
             needs    => { program => ['nginx'] },
             packages => ['nginx-light'],
             command  => sub {
@@ -65,12 +69,13 @@ sub all {
             name     => 'starman',
             kind     => 'psgi',
             blocking => 1,
+            reload   => 'HUP',
             needs    => { program => ['starman'] },
             packages => ['starman'],
             command  => sub {
                 my ($c) = @_;
                 return (
-                    'starman', '--listen' => "127.0.0.1:$c->{port}", '--workers' => 1, '--max-requests' => $FOREVER,
+                    'starman', '--listen' => "127.0.0.1:$c->{port}", '--workers' => $c->{workers} || 1, '--max-requests' => $FOREVER,
                     '--preload-app', '-E' => 'production', _app($c),
                 );
             },
@@ -85,7 +90,7 @@ sub all {
             command  => sub {
                 my ($c) = @_;
                 return (
-                    _plackup($c, 'Starlet'), '--max-workers' => 1, '--max-keepalive-reqs' => 10_000,
+                    _plackup($c, 'Starlet'), '--max-workers' => $c->{workers} || 1, '--max-keepalive-reqs' => 10_000,
                     '--max-reqs-per-child' => $FOREVER, _app($c),
                 );
             },
@@ -94,6 +99,7 @@ sub all {
         {
             name     => 'twiggy',
             kind     => 'psgi',
+            single   => 1,
             needs    => { program => ['plackup'], module => ['Plack::Handler::Twiggy'] },
             packages => ['twiggy'],
             command  => sub { (_plackup($_[0], 'Twiggy'), '--backlog' => 16_384, _app($_[0])) },
@@ -110,7 +116,7 @@ sub all {
                 my ($c) = @_;
                 return (
                     'uwsgi', '--plugin' => 'psgi', '--http11-socket' => "127.0.0.1:$c->{port}", '--psgi' => _app_path($c),
-                    '--master', '--processes' => 1, '--disable-logging', '--listen' => _somaxconn(), '--need-app',
+                    '--master', '--processes' => $c->{workers} || 1, '--disable-logging', '--listen' => _somaxconn(), '--need-app',
                 );
             },
             version => sub { ('uwsgi', '--version') },
@@ -119,7 +125,11 @@ sub all {
             name    => 'feersum',
             kind    => 'psgi',
             needs   => { program => ['plackup'], copy => 1 },
-            command => sub { (_plackup($_[0], 'Feersum'), '--keepalive' => 1, _app($_[0])) },
+            command => sub {
+                my ($c) = @_;
+                my $workers = $c->{workers} || 1;
+                return (_plackup($c, 'Feersum'), '--keepalive' => 1, ($workers > 1 ? ('--pre-fork' => $workers) : ()), _app($c));
+            },
             version => sub { _copy_version($_[0], 'Feersum') },
         },
         {
@@ -128,7 +138,10 @@ sub all {
             blocking => 1,
             needs    => { program => ['plackup'], copy => 1 },
             command  => sub {
-                return (_plackup($_[0], 'Gazelle'), '--max-workers' => 1, '--max-reqs-per-child' => $FOREVER, _app($_[0]));
+                my ($c) = @_;
+                return (
+                    _plackup($c, 'Gazelle'), '--max-workers' => $c->{workers} || 1, '--max-reqs-per-child' => $FOREVER, _app($c),
+                );
             },
             version => sub { _copy_version($_[0], 'Gazelle') },
         },
@@ -136,7 +149,7 @@ sub all {
             name    => 'cacilheiro',
             kind    => 'psgi',
             needs   => { program => ['plackup'], copy => 1 },
-            command => sub { (_plackup($_[0], 'Cacilheiro'), '--max-workers' => 1, _app($_[0])) },
+            command => sub { (_plackup($_[0], 'Cacilheiro'), '--max-workers' => $_[0]{workers} || 1, _app($_[0])) },
         },
     );
 }
@@ -185,6 +198,22 @@ sub _find_module {
 sub _app_path { "$_[0]{root}/bench/apps/$_[0]{app}.psgi" }
 sub _app      { ('-a' => _app_path($_[0])) }
 
+sub _hydrofoil {
+    my ($c) = @_;
+    my $root = $c->{copy} || $c->{root};
+    return (
+        $^X, "-I$root/blib/lib", "-I$root/blib/arch", "$root/bin/hydrofoil",
+        '--host' => '127.0.0.1', '--port' => $c->{port}, '--workers' => $c->{workers} || 1, '--backlog' => 16_384,
+        '--max-keepalive-reqs' => 0, '--keepalive-timeout' => 65, '-E' => 'production',
+    );
+}
+
+sub _hydrofoil_version {
+    my ($c) = @_;
+    my $root = $c->{copy} || $c->{root};
+    return ($^X, "-I$root/blib/lib", "-I$root/blib/arch", "$root/bin/hydrofoil", '--version');
+}
+
 sub _copy_includes {
     my ($c) = @_;
     return () unless defined $c->{copy};
@@ -220,7 +249,7 @@ sub _nginx_config {
     open my $config, '>', $path or die "$path: $!\n";
     print {$config} <<"CONF";
 daemon off;
-worker_processes 1;
+worker_processes @{[ $c->{workers} || 1 ]};
 worker_rlimit_nofile 19000;
 pid $c->{dir}/nginx-$c->{app}.pid;
 error_log stderr;

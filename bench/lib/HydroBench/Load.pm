@@ -1,0 +1,160 @@
+package HydroBench::Load;
+use strict;
+use warnings;
+use File::Path qw(make_path);
+use JSON::PP ();
+use POSIX ();
+use Time::HiRes qw(sleep time);
+use HydroBench::Proc qw(busy_seconds tree);
+
+my $WARM_UP = 1;       # seconds of load before anything counts
+my $DRAIN   = 2;       # seconds in which the last answers may come, unless the measure says otherwise
+my @ERRORS  = qw(connect_errors resets short_answers status_errors twice mismatched);
+
+# Builds bench/load.c into build/bench where that is not done yet. Returns the program, or undef.
+sub build {
+    my ($class, $root, $cc) = @_;
+    my ($source, $program) = ("$root/bench/load.c", "$root/build/bench/load");
+    return $program if -e $program && -M $program <= -M $source;
+    return undef unless $cc;
+    make_path("$root/build/bench");
+    my $temporary = "$program.$$";
+    if (system(split(' ', $cc), qw(-std=c11 -O2 -o), $temporary, $source, '-lm') != 0) {
+        unlink $temporary;
+        return undef;
+    }
+    rename $temporary, $program or return undef;
+    return $program;
+}
+
+# The command line, as a list. $options: program, port, duration, warm_up, drain, seed, records (a file, optional), groups: a
+# list of hashes with the keys of a group of bench/load.c, where path and service may be lists.
+sub command {
+    my ($class, %options) = @_;
+    my @groups;
+    for my $group (@{ $options{groups} }) {
+        push @groups, join ',', map {
+            my $value = $group->{$_};
+            "$_=" . (ref $value ? join('|', @$value) : $value);
+        } sort keys %$group;
+    }
+    return (
+        $options{program}, (map { defined $options{$_} ? ('--' . ($_ =~ tr/_/-/r) => $options{$_}) : () }
+            qw(port warm_up duration drain seed records)),
+        @groups,
+    );
+}
+
+# What the program printed, as a hash; undef when there is no result in it.
+sub parse {
+    my ($class, $text) = @_;
+    my ($json) = $text =~ /^(\{.*\})$/m or return undef;
+    return eval { JSON::PP->new->decode($json) };
+}
+
+# The figures of a result that promises are made about: those of each group under its name (fast_p99_us), and totals.
+sub figures {
+    my ($class, $result) = @_;
+    my %figures = (own_delay_max_us => $result->{own_delay}{max_us}, own_delay_p99_us => $result->{own_delay}{p99_us});
+    for my $group (@{ $result->{groups} }) {
+        $figures{"$group->{name}_$_"} = $group->{$_} for qw(mean_us p50_us p90_us p99_us p99.9_us max_us per_s starved);
+        $figures{$_} += $group->{$_} for qw(count answered failed unanswered twice resets);
+        $figures{errors} += $group->{$_} for @ERRORS;
+        next unless $group->{ideal};
+        $figures{"$group->{name}_${_}_to_ideal"} = $group->{"${_}_us"} / $group->{ideal}{"${_}_us"} for qw(mean p99);
+    }
+    return \%figures;
+}
+
+# One run against a server, as HydroBench::Run wants it.
+sub round {
+    my ($class, $run, $server, $measure, $round) = @_;
+    return $class->_run($run, $server, $measure, $round, sub { });
+}
+
+# The same while the server replaces its workers once a second.
+sub restarts {
+    my ($class, $run, $server, $measure, $round) = @_;
+    my %seen = map { $_ => 1 } tree($server->{pid});
+    my $times = $run->duration($measure);
+    my ($pid, $pipe);
+    my $result = $class->_run($run, $server, $measure, $round, sub {
+        defined($pid = open $pipe, '-|') or die "cannot fork: $!\n";
+        return if $pid;
+        $SIG{INT} = $SIG{TERM} = 'DEFAULT';
+        sleep 0.2 + $WARM_UP;
+        for (1 .. $times) {
+            kill $server->{reload}, $server->{pid};
+            sleep 1;
+            syswrite STDOUT, "$_\n" for tree($server->{pid});
+        }
+        POSIX::_exit(0);
+    });
+    if ($pipe) {
+        kill TERM => $pid unless $result;
+        while (my $line = <$pipe>) { chomp $line; $seen{$line}++ }
+        close $pipe;
+    }
+    $result->{worst}{workers_part} = (keys(%seen) - 1) / (($times + 1) * $measure->{workers}) if $result;
+    return $result;
+}
+
+sub _run {
+    my ($class, $run, $server, $measure, $round, $meanwhile) = @_;
+    my @command = ($run->pin_client($measure), $class->command(
+        program  => "$run->{root}/build/bench/load",
+        port     => $server->port,
+        warm_up  => $WARM_UP,
+        duration => $run->duration($measure),
+        drain    => $measure->{drain} || $DRAIN,
+        seed     => $round,
+        groups   => $measure->{groups},
+        ($ENV{HF_BENCH_RECORDS} ? (records => "$ENV{HF_BENCH_RECORDS}-$measure->{name}-$server->{name}-$round") : ()),
+    ));
+    my $started = time;
+    my ($busy, $cpu) = (busy_seconds(), $server->cpu_seconds);
+    my $client = _children_seconds();
+    $meanwhile->();
+    my $text = HydroBench::Run::output(\@command, $WARM_UP + $run->duration($measure) + ($measure->{drain} || $DRAIN) + 15);
+    return undef unless $server->alive;
+    my $seconds = time - $started;
+    my $result  = $class->parse($text);
+    if (!$result) {
+        $server->fail('load gave no result: ' . substr $text, 0, 200);
+        return undef;
+    }
+    my $figures = $class->figures($result);
+    my $foreign = busy_seconds() - $busy - ($server->cpu_seconds - $cpu) - (_children_seconds() - $client);
+    return {
+        worst       => $figures,
+        errors      => $figures->{errors},
+        foreign_cpu => $foreign > 0 ? $foreign / $seconds : 0,
+        command     => join(' ', @command),
+        result      => $result,
+    };
+}
+
+sub _children_seconds {
+    my (undef, undef, $user, $system) = times;
+    return $user + $system;
+}
+
+1;
+__END__
+
+=head1 NAME
+
+HydroBench::Load - the load generator bench/load.c: building it, its command line, what it prints, one run of it
+
+=head1 SYNOPSIS
+
+    my $program = HydroBench::Load->build($root, 'cc') or die "bench/load.c does not compile\n";
+    my @command = HydroBench::Load->command(program => $program, port => $port, duration => 10,
+        groups => [{ name => 'fast', connections => 28, every => 20 }]);
+    my $result  = HydroBench::Load->parse($output) or die "no result";
+    my $figures = HydroBench::Load->figures($result);
+    print "$figures->{fast_p99_us} us, $figures->{unanswered} without an answer\n";
+
+With C<HF_BENCH_RECORDS> in the environment, the beginning of a file's name, every run writes each request there.
+
+=cut
