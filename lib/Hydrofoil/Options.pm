@@ -23,6 +23,7 @@ my @GROUPS = (
         { names => [qw(server s)],  type => 'string', plack => 1, hidden => 1 },
         { names => [qw(preload-app)], type => 'flag', default => 1, negated => 1,
             help => 'each worker loads the application itself' },
+        { names => [qw(accelerate)], type => 'flag', default => 0, help => 'run Plack\'s own modules in C' },
     ],
     'Listening' => [
         { names => [qw(host o)],    type => 'string', default => '', value => 'HOST', help => 'address (all IPv4 addresses)' },

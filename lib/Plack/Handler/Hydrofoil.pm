@@ -23,6 +23,10 @@ sub new {
     if (defined(my $dir = $settings->{tmpdir})) {
         usage_error("--tmpdir: $dir is not a directory that can be written to") if !-d $dir || !-w _;
     }
+    if ($settings->{accelerate}) {
+        require Hydrofoil::Accelerate;
+        Hydrofoil::Accelerate->load;
+    }
     return bless {
         %$internal,
         settings   => $settings,

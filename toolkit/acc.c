@@ -1,0 +1,24 @@
+/* acc.c - what the parts of the accelerated toolkit share. */
+#include "acc.h"
+
+CV *hf_acc_sub(pTHX_ const char *name, XSUBADDR_t xsub, I32 ix)
+{
+    CV *cv = newXS(Perl_form(aTHX_ "Hydrofoil::Accelerate::%s", name), xsub, "toolkit");
+    XSANY.any_i32 = ix;
+    return cv;
+}
+
+CV *hf_acc_original_cv(pTHX_ const char *name)
+{
+    return get_cv(Perl_form(aTHX_ "Hydrofoil::Accelerate::Original::%s", name), 0);
+}
+
+void hf_acc_original(pTHX_ const char *name, I32 ax, I32 items)
+{
+    CV *cv = hf_acc_original_cv(aTHX_ name);
+    if (!cv)
+        croak("Hydrofoil::Accelerate has not replaced %s", name);
+    PL_stack_sp = PL_stack_base + ax + items - 1;
+    PUSHMARK(PL_stack_base + ax - 1);
+    call_sv((SV *)cv, GIMME_V);
+}

@@ -1,0 +1,7 @@
+/* request.c - Plack::Request in C. */
+#include "acc.h"
+
+void hf_acc_boot_request(pTHX)
+{
+    PERL_UNUSED_CONTEXT;
+}
