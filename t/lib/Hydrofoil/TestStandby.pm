@@ -7,7 +7,7 @@ use Hydrofoil::Test;
 use Test::More;
 use Time::HiRes qw(time sleep);
 
-our @EXPORT = qw(gated_app open_gate hold stick stick_all client_of spread facts fact workers_of is_open);
+our @EXPORT = qw(gated_app open_gate hold stick stick_all descriptors_of client_of spread facts fact workers_of is_open);
 
 # Gates are files: the application waits for one, the test makes it. Nothing depends on how long anything takes.
 our $GATES = File::Temp->newdir('hydrofoil-gates-XXXXXX', TMPDIR => 1);
@@ -98,6 +98,14 @@ sub stick_all {
     my @stuck = map { bless { client => $_, gate => 'stick' . ++$sticks }, 'Hydrofoil::TestStandby::Stuck' } values %at;
     $_->{pid} = hold($server, $_->{client}, $_->{gate}) for @stuck;
     return @stuck;
+}
+
+# How many descriptors these stuck workers have: one less, at least, for each connection that has moved into the run queue.
+sub descriptors_of {
+    my ($server, @stuck) = @_;
+    my $n = 0;
+    $n += $server->descriptors($_->pid) for @stuck;
+    return $n;
 }
 
 # Keep-alive connections, used once, that are with this worker (with any, without a pid); the first in scalar context.
