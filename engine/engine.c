@@ -411,6 +411,7 @@ void hf_engine_begin_drain(hf_engine *e, enum hf_finish why)
     if (hf_engine_draining(e)) {
         if (e->handover && whole_server) { /* the others leave as well */
             e->handover = false;
+            update_listening(e);
             drain_conns(e);
         }
         return;
@@ -429,11 +430,20 @@ void hf_engine_begin_drain(hf_engine *e, enum hf_finish why)
     drain_conns(e);
 }
 
+/* When the whole server ends, the last one that looks must find the run queue empty: nobody else may be left to take what is
+ * there. */
+static bool serves_run_queue(const hf_engine *e)
+{
+    return e->config.run_receive_fd >= 0 && !e->handover;
+}
+
 enum hf_finish hf_engine_finished(const hf_engine *e)
 {
     if (e->stopped)
         return HF_STOPPED;
-    if (hf_engine_draining(e) && !e->ready_head && (!e->n_conns || e->now >= e->drain_until))
+    if (!hf_engine_draining(e) || e->ready_head)
+        return HF_RUNNING;
+    if (e->now >= e->drain_until || (!e->n_conns && (e->queue_was_empty || !serves_run_queue(e))))
         return e->finish_as;
     return HF_RUNNING;
 }
@@ -473,6 +483,7 @@ void hf_engine_poll(hf_engine *e, int max_wait)
     hf_event events[MAX_EVENTS];
     int wait = 0;
     bool take = false;
+    e->queue_was_empty = false;
     if (HF_UNLIKELY(e->listens_as_leader == e->standby_serves))
         update_listening(e);
     if ((!e->ready_head || e->standby_serves) && !e->stop_asked && max_wait) {
@@ -482,6 +493,8 @@ void hf_engine_poll(hf_engine *e, int max_wait)
             wait = e->accept_again > e->now ? (int)(e->accept_again - e->now) : 0;
         if (HF_UNLIKELY(e->handover && wait > HANDOVER_RETRY))
             wait = HANDOVER_RETRY;
+        if (HF_UNLIKELY(hf_engine_draining(e) && !e->n_conns && !e->standby_serves))
+            wait = 0;
     }
     int n = hf_poller_wait(e->poller, events, MAX_EVENTS, wait);
     e->now = e->clock();
@@ -513,8 +526,8 @@ void hf_engine_poll(hf_engine *e, int max_wait)
     if (HF_UNLIKELY(hf_engine_draining(e))) {
         if (e->handover)
             drain_conns(e);
-        else if (!e->n_conns && !e->standby_serves && e->config.run_receive_fd >= 0)
-            hf_runqueue_receive(e, TAKE_BATCH); /* nobody may be left to take these */
+        else if (!e->n_conns && !e->standby_serves && serves_run_queue(e))
+            e->queue_was_empty = hf_runqueue_receive(e, TAKE_BATCH) == 0;
     }
     if (HF_UNLIKELY(e->accept_again && e->now >= e->accept_again)) {
         e->accept_again = 0;

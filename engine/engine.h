@@ -107,6 +107,7 @@ typedef struct hf_engine {
 
     bool handover;                /* draining gives connections to the other workers rather than ending them */
     bool taking;                  /* the run queue is in the poller */
+    bool queue_was_empty;         /* at the end of the last turn, when draining with no connection left */
     bool listens_as_leader;       /* the poller watches what the leader should watch */
     bool queue_full;              /* the run queue had no room when it was last tried in this turn */
     uint64_t n_moved_in, n_moved_out;
