@@ -69,6 +69,7 @@ static enum answer_rc answer_chunks(answer *a, const char *p, const char *end, c
     a->body = malloc((size_t)(end - p) + 1);
     if (!a->body)
         abort();
+    a->body[0] = '\0';
     for (;;) {
         const char *eol = answer_line_end(p, end);
         if (!eol)
@@ -82,13 +83,13 @@ static enum answer_rc answer_chunks(answer *a, const char *p, const char *end, c
                 return ANSWER_MORE;
             if (memcmp(p, "\r\n", 2) != 0)
                 return answer_bad(a, "trailers, or junk, behind the last chunk");
-            a->body[a->body_len] = '\0';
             a->used = (size_t)(p + 2 - start);
             return ANSWER_DONE;
         }
         const size_t here = (size_t)(end - p) < n ? (size_t)(end - p) : n;
         memcpy(a->body + a->body_len, p, here);
         a->body_len += here;
+        a->body[a->body_len] = '\0';
         if ((size_t)(end - p) < n + 2)
             return ANSWER_MORE;
         if (memcmp(p + n, "\r\n", 2) != 0)

@@ -1,5 +1,5 @@
 /* null_server.c - the engine with an application of one C function: "null_server PORT". For load tests, profiles and
- * sanitizer runs without Perl. */
+ * sanitizer runs without Perl. With port 0 it takes a free one and says which. */
 #include "engine.h"
 
 #include <netinet/tcp.h>
@@ -32,6 +32,11 @@ int main(int argc, char **argv)
     if (bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, 4096) < 0) {
         perror(port);
         return 1;
+    }
+    socklen_t len = sizeof(at);
+    if (at.sin_port == 0 && getsockname(fd, (struct sockaddr *)&at, &len) == 0) {
+        printf("port %d\n", ntohs(at.sin_port));
+        fflush(stdout);
     }
     hf_config config = hf_config_default;
     config.log = print_line;
