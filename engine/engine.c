@@ -146,6 +146,7 @@ void hf_engine_close_all(hf_engine *e)
 {
     while (e->conns)
         hf_conn_close(e->conns);
+    e->backlog = e->turn_over = false;
     bury(e);
 }
 
@@ -304,6 +305,8 @@ void hf_engine_ready(hf_request *r, unsigned event, bool front)
     if (r->queued)
         return;
     r->queued = true;
+    if (event == HF_REQ_RUN)
+        r->ready_at = e->now;
     if (front || !e->ready_head) {
         r->next = e->ready_head;
         e->ready_head = r;
@@ -316,11 +319,39 @@ void hf_engine_ready(hf_request *r, unsigned event, bool front)
     }
 }
 
+void hf_engine_place(hf_request *r, uint64_t ready_at)
+{
+    hf_engine *e = r->engine;
+    hf_request **at = &e->ready_head, *last = NULL;
+    while (*at != r)
+        last = *at, at = &last->next;
+    *at = r->next;
+    if (e->ready_tail == r)
+        e->ready_tail = last;
+    r->taken = true;
+    r->ready_at = ready_at;
+    for (last = NULL, at = &e->ready_head; *at && (*at)->ready_at < ready_at; at = &last->next)
+        last = *at;
+    r->next = *at;
+    *at = r;
+    if (!r->next)
+        e->ready_tail = r;
+}
+
+/* One at a time: what waits in the queue can still go to whoever is idle first. */
+static bool holds_taken(const hf_engine *e)
+{
+    for (const hf_request *r = e->ready_head; r; r = r->next)
+        if (r->taken && (r->events & HF_REQ_RUN))
+            return true;
+    return false;
+}
+
 hf_request *hf_engine_next(hf_engine *e, unsigned *events)
 {
     for (;;) {
         hf_request *r = e->ready_head;
-        if (!r)
+        if (!r || HF_UNLIKELY(e->turn_over))
             return NULL;
         e->ready_head = r->next;
         if (!e->ready_head)
@@ -340,6 +371,7 @@ hf_request *hf_engine_next(hf_engine *e, unsigned *events)
         if (*events & HF_REQ_RUN) {
             r->running = true;
             hf_request_ref(r);
+            e->turn_over = e->backlog;
             if (++e->n_requests == e->config.max_requests)
                 hf_engine_begin_drain(e, HF_MAX_REQUESTS);
         }
@@ -516,7 +548,9 @@ void hf_engine_poll(hf_engine *e, int max_wait)
             break;
         }
     }
-    if (take) /* last, so that what has waited there goes in front of what has just come */
+    e->backlog = take;
+    e->turn_over = false;
+    if (HF_UNLIKELY(take && !holds_taken(e)))
         hf_runqueue_receive(e, TAKE_BATCH);
     hf_wheel_run(&e->wheel, e->now, on_deadline, e);
     if (HF_UNLIKELY(e->now >= e->next_tick))

@@ -109,6 +109,8 @@ typedef struct hf_engine {
     bool taking;                  /* the run queue is in the poller */
     bool queue_was_empty;         /* at the end of the last turn, when draining with no connection left */
     bool listens_as_leader;       /* the poller watches what the leader should watch */
+    bool backlog;                 /* the run queue had something when the poller looked last */
+    bool turn_over;               /* look at the run queue before anything else is run */
     bool queue_full;              /* the run queue had no room when it was last tried in this turn */
     uint64_t n_moved_in, n_moved_out;
 
@@ -153,7 +155,8 @@ int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port);
 /* One turn: waits at most max_wait ms (never longer than a second), reads, parses, sends, keeps deadlines. */
 void hf_engine_poll(hf_engine *e, int max_wait);
 
-/* The next request with something to report (HF_REQ_*), or NULL. */
+/* The next request with something to report (HF_REQ_*), or NULL: there is none, or it is time for hf_engine_poll() because
+ * older requests may wait in the run queue. */
 hf_request *hf_engine_next(hf_engine *e, unsigned *events);
 
 /* The next owner of bytes that are no longer needed, or NULL. */
@@ -183,6 +186,9 @@ void hf_engine_log(hf_engine *e, const char *fmt, ...) HF_PRINTF(2, 3);
 /* Internal to engine/: */
 hf_request *hf_engine_request_get(hf_engine *e);
 void hf_engine_ready(hf_request *r, unsigned event, bool front);
+
+/* A request that is ready and came from the run queue takes its place among the others by when it was complete. */
+void hf_engine_place(hf_request *r, uint64_t ready_at);
 void hf_engine_pause_accepting(hf_engine *e, uint32_t ms);
 /* The kernel wakes the first of those that wait for a listening socket: goes to the end of their queue, so that idle workers
  * take turns in accepting. */

@@ -33,6 +33,8 @@ typedef struct hf_request {
     bool suspended;               /* the layer above will answer later */
     bool want_writable;           /* report HF_REQ_WRITABLE when the output has drained */
     bool io_exposed;              /* the application holds the socket itself */
+    bool taken;                   /* it came from the run queue */
+    uint64_t ready_at;            /* ms, when it was complete, in whichever worker that was */
 
     /* The answer. */
     bool begun;                   /* its head is in the output */

@@ -36,6 +36,7 @@ typedef struct move_record {
     uint32_t n_body;       /* bytes of the body in the message, behind the others */
     uint64_t body_to_come; /* of a Content-Length body that is still being read */
     hf_chunked decoder;    /* of a chunked one; its `error` means nothing over there */
+    uint64_t ready_at;     /* ms, when its request was complete; 0: it is not */
     hf_address peer;
 } move_record;
 
@@ -134,6 +135,8 @@ bool hf_runqueue_send(hf_engine *e, hf_conn *c)
     rec.n_requests = c->n_requests;
     rec.peer = c->peer;
     rec.flags = c->eof ? AT_EOF : 0;
+    if (r && c->state == HF_CONN_BUSY)
+        rec.ready_at = r->ready_at;
     if (c->timer.deadline)
         rec.deadline = c->timer.deadline > e->now ? (uint32_t)(c->timer.deadline - e->now) : 1;
     /* A body that is not as it came, because it was decoded or put together from several reads, goes along beside. */
@@ -249,7 +252,10 @@ static bool adopt(hf_engine *e, const move_record *rec, const char *bytes, int f
         hf_conn_close(c);
         return false;
     }
-    return hf_conn_adopted(c, rec->state, rec->deadline);
+    bool runnable = hf_conn_adopted(c, rec->state, rec->deadline);
+    if (runnable && rec->ready_at && c->req->queued)
+        hf_engine_place(c->req, rec->ready_at);
+    return runnable;
 }
 
 static int receive_one(hf_engine *e, bool *runnable)
