@@ -106,6 +106,7 @@ struct hf_worker {
     bool running;
     pthread_t thread;     /* that runs it */
     unsigned forks;       /* of the process when the worker was made; others mean that this is a child */
+    int report_fd;        /* the supervisor listens there; -1: there is none */
     SV *on_drain;         /* is told, once, why the engine has stopped accepting; NULL: nobody is */
 
     hf_key keys[HF_MAX_KEYS];

@@ -265,6 +265,15 @@ static void ask_for_stack(void *arg)
     pthread_kill(((hf_worker *)arg)->thread, SIGURG);
 }
 
+/* On the standby thread: has the supervisor start a successor now, in the words of Hydrofoil::Worker's reports. */
+static void report_given_up(void *arg)
+{
+    static const char line[] = "leaving request-timeout\n";
+    int fd = ((hf_worker *)arg)->report_fd;
+    ssize_t n = fd >= 0 ? write(fd, line, sizeof(line) - 1) : 0;
+    (void)n; /* without a supervisor nobody replaces it */
+}
+
 /* --- options --- */
 
 static SV *option(pTHX_ HV *o, const char *name)
@@ -348,7 +357,9 @@ hf_worker *hf_worker_new(pTHX_ HV *o)
 
     Newxz(w, 1, hf_worker);
     w->forks = forks;
+    w->report_fd = (sv = option(aTHX_ o, "report_fd")) ? (int)SvIV(sv) : -1;
     c.stuck = ask_for_stack;
+    c.given_up = report_given_up;
     c.log_arg = w;
     w->engine = hf_engine_create(&c);
     if (!w->engine) {

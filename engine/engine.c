@@ -523,7 +523,7 @@ void hf_engine_poll(hf_engine *e, int max_wait)
         wait = hf_wheel_timeout(&e->wheel, e->now, wait);
         if (e->accept_again && e->accept_again <= e->now + (uint64_t)wait)
             wait = e->accept_again > e->now ? (int)(e->accept_again - e->now) : 0;
-        if (HF_UNLIKELY(e->handover && wait > HANDOVER_RETRY))
+        if (HF_UNLIKELY(e->handover && e->queue_full && wait > HANDOVER_RETRY))
             wait = HANDOVER_RETRY;
         if (HF_UNLIKELY(hf_engine_draining(e) && !e->n_conns && !e->standby_serves))
             wait = 0;

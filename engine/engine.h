@@ -52,9 +52,10 @@ typedef struct hf_config {
     uint32_t accept_batch;           /* connections accepted in one go */
     bool standby;                    /* a standby thread keeps the connections going during long application calls */
     uint32_t standby_grace;          /* ms that a call may last before it does */
-    uint32_t request_timeout;        /* ms after which a call is given up and the process ended; 0: never. Needs standby */
+    uint32_t request_timeout;        /* ms after which a call is given up and the process ends; 0: never. Needs standby */
     int run_send_fd, run_receive_fd; /* the run queue (runqueue.h); -1: there is none. The caller's, not closed */
     void (*stuck)(void *log_arg);    /* called by the standby thread a second before request_timeout; may be NULL */
+    void (*given_up)(void *log_arg); /* and by then: the process is about to leave; may be NULL */
     int parent_pid;                  /* stop when this is no longer the parent; 0: do not look */
     const char *server_name;         /* what the Server header says; NULL: no such header. Copied. */
     const char *tmpdir;              /* where large bodies go. Copied. */
@@ -96,6 +97,7 @@ typedef struct hf_engine {
     bool has_standby;
     bool standby_serves;          /* it runs the loop now */
     bool stuck_warned;            /* config.stuck was called for the running request */
+    bool given_up;                /* the running request was stuck for too long; the process ends */
     hf_request *running;          /* what the application is busy with */
     uint64_t app_since;           /* ms: since when */
     _Atomic uint32_t app_call;    /* counts entries into the application and returns from it: odd inside */

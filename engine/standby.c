@@ -14,7 +14,6 @@
 #define IDLE_TICKS 20    /* looks at an idle worker, after which it is no longer looked at until it is busy again */
 #define RETRY_FIRST 2    /* ms until requests that found the run queue full are sent again, at first */
 #define RETRY_LAST 16    /* and when it stays full */
-#define LAST_WORDS 1000  /* ms that a worker with a stuck request goes on sending what it has, before it ends */
 
 static uint64_t now_ns(void)
 {
@@ -69,8 +68,8 @@ static unsigned move_ready(hf_engine *e)
         if (r->conn && r->events == HF_REQ_RUN && e->config.run_send_fd >= 0) {
             if (!hf_output_empty(&r->conn->out))
                 hf_conn_flush(r->conn); /* earlier answers of the same connection go first */
-            if (r->conn && !hf_runqueue_send(e, r->conn))
-                stay++;
+            if (r->conn && hf_output_empty(&r->conn->out) && !hf_runqueue_send(e, r->conn))
+                stay++; /* the others are tried again when their client has read on */
         }
         if (!r->conn && !r->running) {
             drop(r);
@@ -96,71 +95,81 @@ void hf_standby_evacuate(hf_engine *e)
     }
 }
 
-static bool anything_left(const hf_engine *e)
-{
-    for (const hf_conn *c = e->conns; c; c = c->next)
-        if (c->state != HF_CONN_LINGER)
-            return true;
-    return e->n_conns != 0;
-}
-
-/* The request is stuck: its client gets an answer, all others get another worker, and this one ends. */
+/* The running request is stuck: its client gets an answer, all others another worker. This process ends when it has nothing
+ * left that only it can do: the rest of answers that are being sent. Should the call return before that, the worker leaves
+ * in peace. */
 static void give_up(hf_engine *e)
 {
     hf_request *r = e->running;
-    uint64_t until = e->now + LAST_WORDS;
     char what[300] = "a call whose client has left, or has its answer";
+    const char *told = "";
     if (r && r->conn) {
         hf_conn *c = r->conn;
         const char *base = hf_request_base(r);
         snprintf(what, sizeof(what), "%.*s %.*s", (int)(r->head.method.len < 32 ? r->head.method.len : 32),
                  base + r->head.method.off, (int)(r->head.target.len < 200 ? r->head.target.len : 200), base + r->head.target.off);
+        told = r->begun ? "the answer had begun and is cut short, " : "the client is told 504, ";
         if (r->begun)
             hf_conn_abandon(c); /* the end of what was sent tells the client */
         else
             hf_conn_refuse(c, 504);
     }
-    hf_engine_log(e, "%s: stuck for %.1f s (--request-timeout): the client is told 504, the worker is replaced", what,
-                  (double)(e->now - e->app_since) / 1000);
-    do {
-        hf_standby_evacuate(e);
-        hf_engine_poll(e, 5);
-    } while (anything_left(e) && e->now < until);
-    _exit(HF_EXIT_STUCK);
+    hf_engine_log(e, "%s: stuck for %.1f s (--request-timeout): %sthe worker is replaced", what,
+                  (double)(e->now - e->app_since) / 1000, told);
+    e->given_up = true;
+    if (e->config.given_up)
+        e->config.given_up(e->config.log_arg);
+    for (hf_conn *c = e->conns, *next; c; c = next) { /* what the application wanted to answer later */
+        next = c->next;
+        if (c->state != HF_CONN_BUSY || !c->req || !c->req->suspended)
+            continue;
+        if (c->req->begun)
+            hf_conn_abandon(c);
+        else
+            hf_conn_refuse(c, 503);
+    }
+    hf_engine_begin_drain(e, HF_LEFT);
+}
+
+/* How long serve() may sleep because of the request timeout, which it acts on; -1: for ever. */
+static int watch(hf_engine *e)
+{
+    uint64_t timeout = e->config.request_timeout, spent = e->now - e->app_since;
+    if (!timeout)
+        return -1;
+    if (!e->stuck_warned && spent + 1000 >= timeout) { /* a second before the end: where is it? */
+        e->stuck_warned = true;
+        if (e->config.stuck)
+            e->config.stuck(e->config.log_arg);
+    }
+    if (!e->given_up && spent >= timeout)
+        give_up(e);
+    if (e->given_up) {
+        if (!e->n_conns || e->now >= e->drain_until)
+            _exit(HF_EXIT_STUCK);
+        return -1;
+    }
+    return (int)((e->stuck_warned ? timeout : timeout - 1000) - spent) + 1;
 }
 
 /* With the lock: runs the loop until the leader wants it back, or its call has returned. */
 static void serve(hf_engine *e, uint32_t call)
 {
-    uint32_t timeout = e->config.request_timeout;
-    bool warned = e->stuck_warned;
     int retry = RETRY_FIRST;
     e->standby_serves = true;
     if (e->running && e->running->conn)
         hf_conn_flush(e->running->conn); /* answers that waited for this one, and what a stream has written */
-    e->now = hf_monotonic_ms();
+    e->now = e->clock();
     while (!atomic_load(&e->want_back) && !atomic_load(&e->standby_quit) && atomic_load(&e->app_call) == call) {
-        int wait = -1;
+        int wait = -1, due;
         if (!move_ready(e)) {
             retry = RETRY_FIRST;
         } else {
             wait = retry;
             retry = retry * 2 < RETRY_LAST ? retry * 2 : RETRY_LAST;
         }
-        if (timeout) {
-            uint64_t spent = e->now - e->app_since;
-            if (spent >= timeout)
-                give_up(e);
-            if (!warned && spent + 1000 >= timeout) { /* a second before the end: where is it? */
-                warned = e->stuck_warned = true;
-                if (e->config.stuck)
-                    e->config.stuck(e->config.log_arg);
-            }
-            uint64_t left = !warned && timeout > 1000 ? timeout - 1000 - spent : timeout - spent;
-            if (wait < 0 || left < (uint64_t)wait)
-                wait = (int)left + 1;
-        }
-        hf_engine_poll(e, wait);
+        due = watch(e);
+        hf_engine_poll(e, due >= 0 && (wait < 0 || due < wait) ? due : wait);
     }
     e->standby_serves = false;
 }

@@ -297,6 +297,7 @@ sub _become_worker {
             blocked    => $signals,
             signals    => { TERM => 'stop', QUIT => 'drain', USR2 => 'leave' },
             report     => sub { syswrite $reporter, "$_[0]\n" },
+            report_fd  => fileno $reporter,
         )->run;
         1;
     };
@@ -348,7 +349,12 @@ sub _part_with {
     $worker->{patience} = $self->{settings}{shutdown_timeout} + 1;
     $worker->{deadline} = _now() + $worker->{patience};
     $self->_slot($worker->{number})->{failures} = 0;
-    $self->{log}->info(_who($worker) . " leaves ($reason)") if $reason ne 'max-requests' && !$self->{stopping};
+    if ($reason eq 'request-timeout') {
+        $self->{log}->problem(_who($worker) . ' gave up on a stuck request' . ($self->{stopping} ? '' : '; starting another'));
+    }
+    elsif ($reason ne 'max-requests' && !$self->{stopping}) {
+        $self->{log}->info(_who($worker) . " leaves ($reason)");
+    }
     return;
 }
 
@@ -376,7 +382,8 @@ sub _consider {
     my $lived = _now() - $worker->{started};
     my $why = sprintf '%s %s after %.1f s', _who($worker), _cause($status), $lived;
     if ($worker->{leaving} || $self->{stopping}) {
-        $self->{log}->problem("$why, while it was leaving") if $status && !$worker->{killed};
+        my $known = $worker->{killed} || WIFEXITED($status) && WEXITSTATUS($status) == EXIT_STUCK;
+        $self->{log}->problem("$why, while it was leaving") if $status && !$known;
     }
     elsif (($self->{scout} || 0) == $worker) {
         $self->{log}->problem($why);

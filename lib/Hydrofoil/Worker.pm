@@ -1,7 +1,6 @@
 package Hydrofoil::Worker;
 use strict;
 use warnings;
-use Carp ();
 use File::Spec;
 use POSIX ();
 
@@ -112,17 +111,28 @@ sub _others {
         standby         => $settings->{standby},
         standby_grace   => $settings->{standby_grace},
         request_timeout => $settings->{request_timeout},
+        report_fd       => $self->{report_fd},
     );
 }
 
-# Where a request that is about to be given up is stuck.
+# Where a request that is about to be given up is stuck: the application's own
+# frames, between those of the signal and those of the server.
 sub _tell_stack {
     my $self = shift;
-    my @frames = split /^/, Carp::longmess('');
-    my ($server) = grep { $frames[$_] =~ /^\tHydrofoil::Worker::run\(/ } 0 .. $#frames;
-    splice @frames, $server if defined $server; # the rest is the server's own
-    shift @frames;
-    $self->{log}->problem("a request is about to be given up (--request-timeout); it is at\n" . join '', @frames);
+
+    my (@stack, $here);
+    for (my $depth = 0; my ($file, $line, $sub) = (caller $depth)[ 1 .. 3 ]; $depth++) {
+        last if $sub eq __PACKAGE__ . '::run';
+        my $where = $file eq __FILE__ ? '' : "at $file line $line";
+        if (!@stack && ($sub =~ /^Hydrofoil::Worker::/ || $sub eq '(eval)' && $where eq $here)) {
+            $here = $where;
+        }
+        else {
+            push @stack, ($sub eq '(eval)' ? 'eval {...}' : $sub) . ($where && " called $where");
+        }
+    }
+    pop @stack if @stack && $stack[-1] eq 'eval {...}';    # the server's
+    $self->{log}->problem(join "\n\t", 'a request is about to be given up (--request-timeout); it is', $here, @stack);
     return;
 }
 
