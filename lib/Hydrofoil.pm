@@ -59,7 +59,8 @@ Hydrofoil - a PSGI application server that is fast and fair
 
 Hydrofoil runs L<PSGI> applications (L<Plack>, L<Mojolicious>, L<Dancer2>, L<Catalyst>, plain code) over HTTP/1.1,
 directly on the network or behind a proxy. A C engine reads, parses, buffers and sends; the application is called in
-place, by the thread that read the request.
+place, by the thread that read the request. When a call lasts, another thread of the worker keeps its other connections
+going, and gives requests that are ready to workers that are idle.
 
 The command, with all its options, is described in L<hydrofoil>; the handler for C<plackup> and L<Plack::Loader> in
 L<Plack::Handler::Hydrofoil>.
@@ -98,7 +99,8 @@ Code references that are pushed here are called with the environment once the an
 
 =item psgix.harakiri
 
-With a true C<psgix.harakiri.commit> the worker leaves after this request and is replaced.
+With a true C<psgix.harakiri.commit> the worker leaves after this request and is replaced. Its connections go to the
+other workers.
 
 =item psgix.logger
 
@@ -108,6 +110,21 @@ The code reference given to L<Plack::Handler::Hydrofoil> as C<logger>.
 
 Repeated headers are joined with C<", ">, cookies with C<"; ">. A header whose name has an underscore does not add to or
 replace one that is spelt with dashes. C<HTTP_PROXY> is never set ("httpoxy").
+
+=head1 APPLICATIONS THAT FORK OR EXIT
+
+C<system>, pipes, C<fork> with C<exec> or C<exit>, and C<alarm> work as they do anywhere. A forked child has the
+client's socket like every other descriptor, but cannot answer the request: that is the worker's, and responders and
+writers die in a child. A child that returns from the application as if it were the worker is ended.
+
+An application that calls C<exit> ends its worker. The client is answered with 500, unless its answer has begun; the
+worker's other connections go on in other workers.
+
+=head1 FUNCTIONS
+
+For the server's own use: C<Hydrofoil::run_queue()> makes the queue by which workers give each other connections, and
+returns its two descriptors; C<Hydrofoil::raise_open_files()> raises the limit of open files to the hard limit, and
+returns it; C<Hydrofoil::engine_info()> returns a hash reference that tells how the engine polls and scans.
 
 =head1 SEE ALSO
 

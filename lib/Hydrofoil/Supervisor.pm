@@ -471,6 +471,9 @@ The supervisor forks the workers and replaces those that die. It never calls
 the application. Between events it sleeps in poll(2): a signal or a report of a
 worker wakes it at once.
 
+Before the first fork it makes the run queue, by which workers give connections
+to each other, and raises its limit of open files as far as it may.
+
 =head2 Signals
 
 =over 4
@@ -483,20 +486,22 @@ L<Server::Starter> TERM means what QUIT means.
 
 =item QUIT
 
-Graceful stop: workers finish what is under way and accept nothing new. One
-that has not ended a second after C<shutdown_timeout> is killed.
+Graceful stop: workers finish what is under way and accept nothing new; clients
+are told to close. One that has not ended a second after C<shutdown_timeout> is
+killed.
 
 =item HUP
 
 Graceful restart: each worker is replaced, without a moment in which nobody
-serves. Without a preloaded application the new ones load the application
+serves, and its connections go to the others. Without a preloaded application the new ones load the application
 afresh. The first one goes ahead: if it does not get ready, the old workers stay
 and the log says why.
 
 =item TTIN, TTOU
 
-One worker more, one less (but never less than one). With C<reuseport> a worker
-that goes for good takes along what waits in its own socket's queue.
+One worker more, one less (but never less than one). The connections of one that
+goes are taken over by the others. With C<reuseport> a worker that goes for good
+takes along what waits in its own socket's queue.
 
 =item USR1
 
@@ -504,13 +509,17 @@ Reopen the error log, here and in the workers.
 
 =back
 
+Workers are told to leave by USR2 (their connections go to the others), by QUIT
+or by TERM.
+
 =head2 When a worker dies
 
 The log tells who, by which signal or with which exit code, and after how long. A
 worker that had been ready for a second is replaced immediately. One that
 died sooner is replaced after C<err_respawn_interval> seconds, and this pause
 doubles with every such death in a row, up to 30 seconds. Workers that leave
-after their share of requests are replaced without a word.
+after their share of requests are replaced without a word, as soon as they stop
+accepting. Exit code 124 is that of a worker which gave up on a stuck request.
 
 If no worker at all gets ready when the server starts, C<run> dies.
 

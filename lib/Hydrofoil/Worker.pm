@@ -161,7 +161,7 @@ Hydrofoil::Worker - sets up an engine and has it serve
         number     => 1,
         log        => $log,
         privileges => $privileges,
-        signals    => { TERM => 'stop', QUIT => 'drain' },
+        signals    => { TERM => 'stop', QUIT => 'drain', USR2 => 'leave' },
     )->run;
 
 =head1 METHODS
@@ -231,7 +231,10 @@ Gives up privileges, seeds the random numbers, loads the application if it is to
 be loaded here, and serves. Returns C<stopped>, C<drained>, C<left>,
 C<max-requests>, C<harakiri> or C<orphaned>. Dies if the application does not load.
 
-SIGUSR1 reopens the error log. HUP, INT, TTIN and TTOU do nothing unless
-C<signals> has them.
+SIGUSR1 reopens the error log; SIGURG, with a C<request_timeout>, writes the Perl
+stack to it. HUP, INT, TTIN, TTOU and USR2 do nothing unless C<signals> has them.
+
+With a C<run_queue>, and unless the settings have no C<standby>, a second thread
+runs from the beginning of C<run> to its end. It runs no Perl.
 
 =cut
