@@ -778,6 +778,7 @@ static double number(const char *what, const char *text)
 
 static void read_group(char *text)
 {
+    static char top[] = "/";
     if (n_groups == GROUPS_MAX)
         die("more than %d groups", GROUPS_MAX);
     struct group *g = &groups[n_groups++];
@@ -817,7 +818,7 @@ static void read_group(char *text)
         }
     }
     if (!g->n_paths)
-        g->paths[g->n_paths++] = (char[]){"/"};
+        g->paths[g->n_paths++] = top;
     if (g->connections < 1)
         die("connections: at least 1");
     if (!!g->every + !!g->poisson + !!g->rate > 1)

@@ -148,7 +148,7 @@ subtest 'every scenario is whole: its measures have names and titles, its target
     for my $name (HydroBench::Scenario->names($root)) {
         my $scenario = HydroBench::Scenario->load($root, $name);
         my %measure = map { $_->{name} => $_ } @{ $scenario->{measures} };
-        ok $_->{title} && $_->{connections}, "$name: $_->{name}" for values %measure;
+        ok $_->{title} && ($_->{connections} || $_->{groups}), "$name: $_->{name}" for values %measure;
         ok $measure{ $_->{measure} }, "$name: a target for $_->{measure}" for @{ $scenario->{targets} };
     }
 };

@@ -12,7 +12,7 @@
             many        => 1,
             duration    => 3,
             quick       => 1,
-            rounds      => 3,
+            rounds      => 5,
         },
     ],
     targets => [

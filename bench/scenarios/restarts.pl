@@ -5,7 +5,7 @@
     measures => [
         {
             name     => 'hup20',
-            title    => 'a graceful restart every second: 32 busy, 28 steady, 2 slow and 4 ever new connections, 4 workers',
+            title    => 'a graceful restart every second: 8 busy, 28 steady, 2 slow and 4 ever new connections, 4 workers',
             tool     => 'restarts',
             app      => 'sleep',
             workers  => 4,
@@ -13,7 +13,7 @@
             quick    => 5,
             rounds   => 1,
             groups   => [
-                { name => 'busy',   path => '/sleep/2',   connections => 32 },
+                { name => 'busy',   path => '/sleep/2',   connections => 8 },
                 { name => 'steady', path => '/',          connections => 28, every => 20 },
                 { name => 'slow',   path => '/sleep/300', connections => 2 },
                 { name => 'new',    path => '/',          connections => 4, every => 20, fresh => 1 },

@@ -9,6 +9,12 @@ use HydroBench::Proc qw(busy_seconds tree);
 
 my $WARM_UP = 1;       # seconds of load before anything counts
 my $DRAIN   = 2;       # seconds in which the last answers may come, unless the measure says otherwise
+
+# A run in which this program itself was late to send (its own delay, microseconds) says more about who else uses the machine
+# than about the server: it is made again, at most so many times, and the one with the smallest own delay counts. The choice
+# looks at nothing else.
+my ($LATE_P99, $LATE_MAX, $REPEATS) = (2_000, 20_000, 2);
+
 my @ERRORS  = qw(connect_errors resets short_answers status_errors twice mismatched);
 
 # Builds bench/load.c into build/bench where that is not done yet. Returns the program, or undef.
@@ -69,7 +75,15 @@ sub figures {
 # One run against a server, as HydroBench::Run wants it.
 sub round {
     my ($class, $run, $server, $measure, $round) = @_;
-    return $class->_run($run, $server, $measure, $round, sub { });
+    my @runs;
+    for (0 .. $REPEATS) {
+        my $run_of_it = $class->_run($run, $server, $measure, $round, sub { }) or return undef;
+        push @runs, $run_of_it;
+        my $figures = $run_of_it->{worst};
+        last if $figures->{own_delay_p99_us} <= $LATE_P99 && $figures->{own_delay_max_us} <= $LATE_MAX;
+    }
+    my ($best) = sort { $a->{worst}{own_delay_p99_us} <=> $b->{worst}{own_delay_p99_us} } @runs;
+    return { %$best, repeated => $#runs };
 }
 
 # The same while the server replaces its workers once a second.

@@ -158,6 +158,8 @@ sub measure {
 sub notes {
     my ($class, $result) = @_;
     my @notes;
+    my $repeated = grep { $_->{repeated} && $_->{worst} } @{ $result->{rounds} || [] };
+    push @notes, "disturbed: $repeated rounds were made again" if $repeated;
     push @notes, 'no keep-alive' unless $result->{keep_alive};
     if (defined $result->{server_cpu}) {
         push @notes, 'client-bound' if $result->{client_cpu} > 0.95 && $result->{server_cpu} < 0.9;

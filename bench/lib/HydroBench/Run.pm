@@ -292,9 +292,9 @@ sub _idle_active {
         beside      => $beside,
         foreign_cpu => $beside->{foreign_cpu},
         bytes_per_connection => $bytes,
+        active_part => $beside->{req_per_s} / $alone->{req_per_s},
+        active_cpu  => $beside->{cpu_us} / $alone->{cpu_us},
         worst       => {
-            active_part     => $beside->{req_per_s} / $alone->{req_per_s},
-            active_cpu      => $beside->{cpu_us} / $alone->{cpu_us},
             idle_unanswered => $count - $answered,
             each_bytes      => $bytes,
         },
