@@ -250,6 +250,7 @@ void hf_conn_flush(hf_conn *c)
         return;
     }
     if (c->state == HF_CONN_IDLE) {
+        set_deadline(c, e->config.keepalive_timeout);
         if (HF_UNLIKELY(e->handover)) { /* between two requests: the moment to leave */
             hf_conn_drain(c);
             if (c->state == HF_CONN_CLOSED)
@@ -259,11 +260,8 @@ void hf_conn_flush(hf_conn *c)
             advance(c, false);
             return;
         }
-        set_deadline(c, e->config.keepalive_timeout);
-        if (HF_UNLIKELY(hf_engine_draining(e))) { /* its answer had begun before */
+        if (HF_UNLIKELY(hf_engine_draining(e))) /* its answer had begun before */
             hf_conn_drain(c);
-            return;
-        }
     } else if (c->state == HF_CONN_BUSY) {
         hf_timer_clear(&c->timer);
     } else if (c->interest & HF_POLL_OUT) { /* until now the deadline was that of writing */
