@@ -55,6 +55,10 @@ CV *hf_acc_original_cv(pTHX_ const char *name);
  * there is no such sub. */
 void hf_acc_original(pTHX_ const char *name, I32 ax, I32 items);
 
+/* Appends the names and values of a query string to `av`, which must be a plain array (core_urlencoded.h says how it is
+ * read). `skip_first`: a space at the very beginning is left out, as WWW::Form::UrlEncoded::XS does and its ::PP does not. */
+void hf_acc_parse_urlencoded(pTHX_ AV *av, const char *text, STRLEN len, bool skip_first);
+
 /* Can its bytes be read as they are: defined, a plain string or number, no reference, glob, magic or overloading? */
 PERL_STATIC_INLINE bool hf_acc_is_plain(SV *sv)
 {

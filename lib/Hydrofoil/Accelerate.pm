@@ -3,6 +3,7 @@ use 5.016;
 use strict;
 use warnings;
 use B ();
+use Carp ();
 use Scalar::Util qw(refaddr set_prototype);
 use XSLoader ();
 
@@ -46,7 +47,11 @@ sub unimport {
 sub load {
     my ($class, %args) = @_;
 
-    my @areas = $args{only} ? @{ $args{only} } : grep { _is_there($_) } @AREAS;
+    my @there = grep { _is_there($_) } @AREAS;
+    my @areas = $args{only} ? @{ $args{only} } : @there;
+    for my $area (@areas) {
+        Carp::croak("there is no area $area, only: @there") if !grep { $_ eq $area } @there;
+    }
     my (%code, @on);
     for my $area (grep { !$loaded{$_} } @areas) {
         my $package = "Hydrofoil::Accelerate::$area";
@@ -80,7 +85,8 @@ sub unload {
 }
 
 sub status {
-    my @list = map { { area => $_->{area}, module => $_->{module}, version => $_->{version}, state => $_->{state}, subs => [ @{ $_->{subs} } ] } } @modules;
+    my @list = map { +{ %$_, subs => [ @{ $_->{subs} } ] } } @modules;
+    delete $_->{off} for @list;
     return @list if wantarray;
     return join '', map {
         my $version = defined $_->{version} ? " $_->{version}" : '';
