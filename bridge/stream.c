@@ -256,6 +256,8 @@ static int64_t wait_for_reader(pTHX_ hf_call *call, int64_t pending)
         e->now = hf_monotonic_ms();
         if (pending < before) {
             progress = e->now;
+            if (e->running == r)
+                e->app_since = e->now; /* it is the client that takes its time, not the application: no --request-timeout */
         } else if (e->config.write_timeout && e->now - progress > e->config.write_timeout) {
             hf_conn_close(r->conn);
             return -1;

@@ -111,7 +111,6 @@ static bool is_code(pTHX_ SV *sv)
                          (SvTYPE(SvRV(sv)) != SVt_PVAV && SvOBJECT(SvRV(sv)) && SvAMAGIC(sv)));
 }
 
-/* With the lock. */
 /* A process that the application forked came back from its call, as if it were the worker: there it ends. */
 static void end_child(pTHX_ hf_worker *w, hf_env *env)
 {
@@ -120,6 +119,7 @@ static void end_child(pTHX_ hf_worker *w, hf_env *env)
     _exit(1);
 }
 
+/* With the lock. */
 static void run_request(pTHX_ hf_worker *w, hf_request *r)
 {
     dSP;
@@ -177,8 +177,15 @@ static void resume(pTHX_ hf_worker *w, hf_request *r, unsigned events)
 static void release(pTHX_ hf_worker *w)
 {
     SV *sv;
-    while ((sv = (SV *)hf_engine_released(w->engine)) != NULL)
-        SvREFCNT_dec_NN(sv);
+    while ((sv = (SV *)hf_engine_released(w->engine)) != NULL) {
+        if (HF_UNLIKELY(SvTYPE(sv) >= SVt_PVMG)) { /* it may be blessed, and its DESTROY is Perl code */
+            hf_standby_enter_app(w->engine, NULL);
+            SvREFCNT_dec_NN(sv);
+            hf_standby_leave_app(w->engine);
+        } else {
+            SvREFCNT_dec_NN(sv);
+        }
+    }
 }
 
 static void run_signals(pTHX_ hf_worker *w)

@@ -146,6 +146,10 @@ sub settings {
     }
     $class->_settle_requests(\%settings, $given);
     $class->_settle_listen(\%settings);
+    usage_error('--request-timeout needs the standby thread: leave --no-standby out')
+        if $settings{request_timeout} && !$settings{standby};
+    usage_error('--request-timeout needs a worker that can be replaced: give --workers at least 1')
+        if $settings{request_timeout} && !$settings{workers};
     usage_error('--server-name-header must be printable ASCII')
         if $settings{server_name_header} =~ /[^\x20-\x7e]/;
     return \%settings;

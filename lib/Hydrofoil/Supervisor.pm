@@ -353,7 +353,7 @@ sub _part_with {
         $self->{log}->problem(_who($worker) . ' gave up on a stuck request' . ($self->{stopping} ? '' : '; starting another'));
     }
     elsif ($reason ne 'max-requests' && !$self->{stopping}) {
-        $self->{log}->info(_who($worker) . " leaves ($reason)");
+        $self->{log}->info(_who($worker) . ' leaves (' . ($reason eq 'left' ? 'SIGUSR2' : $reason) . ')');
     }
     return;
 }
