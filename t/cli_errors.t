@@ -31,6 +31,8 @@ fails('also with =',                  2, $unknown, '--max-worker=3', $app);
 fails('also by plackup',              2, $unknown, \&plackup, '--max-worker', 3, '-a', $app);
 fails('two letters swapped are found', 2, qr/--kepealive-timeout; did you mean --keepalive-timeout\?/, '--kepealive-timeout', 3);
 fails('a negated flag is found',       2, qr/--no-preload-ap; did you mean --no-preload-app\?/, '--no-preload-ap');
+fails('--request-timeout without standby', 2, qr/--request-timeout needs the standby thread/, '--request-timeout', 3, '--no-standby', $app);
+fails('--request-timeout without workers', 2, qr/--request-timeout needs a worker that can be replaced/, '--request-timeout', 3, '-w', 0, $app);
 fails('nothing is made up for nonsense', 2, qr/unknown option --xylophone-mode; hydrofoil --help lists/, '--xylophone-mode');
 fails('an option without its value',   2, qr/--workers needs a value: --workers N/, '--workers');
 fails('a value for a flag',            2, qr/--reuseport=maybe: a switch takes no value/, '--reuseport=maybe');
