@@ -1,0 +1,15 @@
+/* multivalue.h - what Plack::Request in C uses of Hash::MultiValue. */
+#ifndef HF_MULTIVALUE_H
+#define HF_MULTIVALUE_H
+
+#include "methods.h"
+
+/* Hash::MultiValue->new(@$first, @$second), second may be NULL: a new reference. NULL if the class's methods are not
+ * ours, or there is something in the arrays that takes more than copying. */
+SV *hf_mv_new(pTHX_ AV *first, AV *second);
+
+/* What ->get_all(key) returns, onto the stack from ST(0) on as the running XSUB's result, in the context that it is called
+ * in. False, and nothing done, if it takes the method. */
+bool hf_mv_get_all(pTHX_ SV *self, SV *key, I32 ax);
+
+#endif
