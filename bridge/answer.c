@@ -65,6 +65,7 @@ static AV *flattened(pTHX_ hf_call *call, AV *av)
     mXPUSHs(newRV_inc((SV *)av));
     PUTBACK;
     if (call_pv("Hydrofoil::_strings", G_SCALAR | G_EVAL) == 1) {
+        hf_check_process(aTHX_ call->w, call->env);
         SPAGAIN;
         SV *rv = POPs;
         PUTBACK;
@@ -280,6 +281,7 @@ static SV *call_method_guarded(pTHX_ hf_call *call, SV *obj, const char *method,
     XPUSHs(obj);
     PUTBACK;
     call_method(method, G_SCALAR | G_EVAL);
+    hf_check_process(aTHX_ call->w, call->env);
     SPAGAIN;
     if (HF_UNLIKELY(SvTRUE(ERRSV))) {
         (void)POPs;

@@ -147,6 +147,16 @@ void hf_worker_setup(void);
  * lock may have been held by a thread that it has not: it must leave the engine alone. */
 bool hf_in_child(const hf_worker *w);
 
+/* In a process that came back from a call into Perl as if it were the worker: says so and ends it. */
+void hf_end_child(pTHX_ hf_worker *w, hf_env *env);
+
+/* After every call into code of the application, which may have forked, before the engine is touched. */
+static inline void hf_check_process(pTHX_ hf_worker *w, hf_env *env)
+{
+    if (HF_UNLIKELY(hf_in_child(w)))
+        hf_end_child(aTHX_ w, env);
+}
+
 /* A line for the error log, without the lock. */
 void hf_worker_log(pTHX_ hf_worker *w, const char *fmt, ...);
 

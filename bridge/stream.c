@@ -245,6 +245,8 @@ static int64_t wait_for_reader(pTHX_ hf_call *call, int64_t pending)
         poll(&p, 1, 500);
         if (PL_sig_pending)
             PERL_ASYNC_CHECK();
+        if (hf_in_child(call->w))
+            croak(IN_CHILD);
         hf_engine_lock(e);
         pending = hf_response_flush(r);
         if (pending < 0)

@@ -37,18 +37,25 @@ void hf_worker_log(pTHX_ hf_worker *w, const char *fmt, ...)
 
 /* --- processes that the application forks --- */
 
-static unsigned forks;
+static unsigned forks;    /* that this process came out of */
+static unsigned children; /* that it forked itself */
 
 static void count_fork(void)
 {
     forks++;
+    children = 0;
+}
+
+static void count_child(void)
+{
+    children++;
 }
 
 void hf_worker_setup(void)
 {
     static bool once;
     if (!once)
-        pthread_atfork(NULL, NULL, count_fork);
+        pthread_atfork(NULL, count_child, count_fork);
     once = TRUE;
 }
 
@@ -86,6 +93,13 @@ static void log_death(pTHX_ hf_worker *w, const char *what, hf_env *env)
     hf_worker_log(aTHX_ w, "%s: %s%s%s", hf_env_describe(aTHX_ w, env), what ? what : "", what ? ": " : "", text);
 }
 
+void hf_end_child(pTHX_ hf_worker *w, hf_env *env)
+{
+    hf_worker_log(aTHX_ w, "%s: a forked process returned from the application (it should have called exit or exec); it ends",
+                  env ? hf_env_describe(aTHX_ w, env) : "between requests");
+    _exit(1);
+}
+
 bool hf_call_guarded(pTHX_ hf_worker *w, SV *code, SV *arg, const char *what, hf_env *env)
 {
     dSP;
@@ -100,6 +114,7 @@ bool hf_call_guarded(pTHX_ hf_worker *w, SV *code, SV *arg, const char *what, hf
     ok = !SvTRUE(ERRSV);
     if (!ok)
         log_death(aTHX_ w, what, env);
+    hf_check_process(aTHX_ w, env);
     FREETMPS;
     LEAVE;
     return ok;
@@ -109,14 +124,6 @@ static bool is_code(pTHX_ SV *sv)
 {
     return SvROK(sv) && (SvTYPE(SvRV(sv)) == SVt_PVCV ||
                          (SvTYPE(SvRV(sv)) != SVt_PVAV && SvOBJECT(SvRV(sv)) && SvAMAGIC(sv)));
-}
-
-/* A process that the application forked came back from its call, as if it were the worker: there it ends. */
-static void end_child(pTHX_ hf_worker *w, hf_env *env)
-{
-    hf_worker_log(aTHX_ w, "%s: a forked process returned from the application (it should have called exit or exec); it ends",
-                  hf_env_describe(aTHX_ w, env));
-    _exit(1);
 }
 
 /* With the lock. */
@@ -138,13 +145,13 @@ static void run_request(pTHX_ hf_worker *w, hf_request *r)
     XPUSHs(call.env->rv);
     PUTBACK;
     call_sv(w->app, G_SCALAR | G_EVAL);
-    if (HF_UNLIKELY(hf_in_child(w)))
-        end_child(aTHX_ w, call.env);
     SPAGAIN;
     answer = POPs;
     PUTBACK;
-    if (HF_UNLIKELY(SvTRUE(ERRSV))) {
+    if (HF_UNLIKELY(SvTRUE(ERRSV)))
         log_death(aTHX_ w, NULL, call.env);
+    hf_check_process(aTHX_ w, call.env);
+    if (HF_UNLIKELY(SvTRUE(ERRSV))) {
         hf_answer_fail(aTHX_ &call);
     } else if (HF_UNLIKELY(is_code(aTHX_ answer))) {
         hf_stream_delayed(aTHX_ &call, answer);
@@ -155,6 +162,7 @@ static void run_request(pTHX_ hf_worker *w, hf_request *r)
     LEAVE;
     hf_call_settle(aTHX_ &call);
     hf_standby_leave_app(w->engine);
+    w->engine->forked = children != 0;
 }
 
 /* A request that is answered later has news. With the lock. */
@@ -192,6 +200,7 @@ static void run_signals(pTHX_ hf_worker *w)
 {
     hf_standby_enter_app(w->engine, NULL);
     PERL_ASYNC_CHECK();
+    hf_check_process(aTHX_ w, NULL);
     hf_standby_leave_app(w->engine);
 }
 

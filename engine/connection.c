@@ -102,6 +102,14 @@ void hf_conn_close(hf_conn *c)
     e->n_conns--;
 }
 
+/* Closes in good order: the client sees the end even if a child of the application holds a copy of the descriptor. */
+static void end(hf_conn *c)
+{
+    if (HF_UNLIKELY(c->engine->forked))
+        shutdown(c->fd, SHUT_WR);
+    hf_conn_close(c);
+}
+
 /* What the poller should watch for. */
 static uint8_t wanted(const hf_conn *c)
 {
@@ -182,7 +190,7 @@ static void finish(hf_conn *c)
     if (c->may_send && !c->linger && !c->eof)
         c->linger = c->transport->read(c, c->engine->scratch, HF_SCRATCH) > 0;
     if (!c->linger || c->eof) {
-        hf_conn_close(c);
+        end(c);
         return;
     }
     drop_request(c);
@@ -593,7 +601,7 @@ void hf_conn_on_timeout(hf_conn *c)
     if ((c->state == HF_CONN_HEAD || c->state == HF_CONN_BODY) && hf_output_empty(&c->out))
         hf_conn_refuse(c, 408);
     else
-        hf_conn_close(c);
+        end(c);
 }
 
 void hf_conn_request_done(hf_conn *c)
@@ -681,7 +689,7 @@ void hf_conn_drain(hf_conn *c)
     if (c->state != HF_CONN_IDLE)
         return;
     if (c->n_requests)
-        hf_conn_close(c);
+        end(c);
     else /* nobody connects to say nothing: its first request may be on the wire */
         set_deadline(c, FIRST_REQUEST_GRACE);
 }

@@ -107,6 +107,7 @@ typedef struct hf_engine {
     pthread_cond_t nap;
     int wake_fds[2];              /* interrupts the poller: [0] is read, [1] written (the same eventfd on Linux) */
 
+    bool forked;                  /* set by the layer above: children of this process may hold copies of its descriptors */
     bool handover;                /* draining gives connections to the other workers rather than ending them */
     bool taking;                  /* the run queue is in the poller */
     bool queue_was_empty;         /* at the end of the last turn, when draining with no connection left */

@@ -42,7 +42,7 @@ sub _handlers {
     my ($self, $tell) = @_;
 
     my %signals  = %{ $self->{signals} };
-    my %handlers = map { $_ => sub { } } qw(HUP INT TTIN TTOU USR2);
+    my %handlers = map { $_ => sub { } } qw(HUP INT PIPE TTIN TTOU USR2);
     $handlers{USR1} = sub { $self->{log}->reopen };
     $handlers{CHLD} = 'DEFAULT';
     $handlers{URG} = sub { $self->_tell_stack } if $self->{run_queue} && $self->{settings}{request_timeout};
