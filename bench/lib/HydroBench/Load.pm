@@ -5,7 +5,7 @@ use File::Path qw(make_path);
 use JSON::PP ();
 use POSIX ();
 use Time::HiRes qw(sleep time);
-use HydroBench::Proc qw(busy_seconds tree);
+use HydroBench::Proc qw(busy_seconds tree wait_seconds);
 
 my $WARM_UP = 1;       # seconds of load before anything counts
 my $DRAIN   = 2;       # seconds in which the last answers may come, unless the measure says otherwise
@@ -128,6 +128,7 @@ sub _run {
     my $started = time;
     my ($busy, $cpu) = (busy_seconds(), $server->cpu_seconds);
     my $client = _children_seconds();
+    my $wait   = wait_seconds($server->{pid});
     $meanwhile->();
     my $text = HydroBench::Run::output(\@command, $WARM_UP + $run->duration($measure) + ($measure->{drain} || $DRAIN) + 15);
     return undef unless $server->alive;
@@ -143,6 +144,7 @@ sub _run {
         worst       => $figures,
         errors      => $figures->{errors},
         foreign_cpu => $foreign > 0 ? $foreign / $seconds : 0,
+        server_wait => wait_seconds($server->{pid}) - $wait,    # seconds
         command     => join(' ', @command),
         result      => $result,
     };

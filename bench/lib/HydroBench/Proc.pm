@@ -4,7 +4,7 @@ use warnings;
 use POSIX ();
 use Exporter 'import';
 
-our @EXPORT_OK = qw(tree cpu_seconds private_kib context_switches busy_seconds slurp);
+our @EXPORT_OK = qw(tree cpu_seconds private_kib context_switches wait_seconds busy_seconds slurp);
 
 my $TICKS = POSIX::sysconf(POSIX::_SC_CLK_TCK()) || 100;
 
@@ -78,6 +78,16 @@ sub context_switches {
         }
     }
     return $switches;
+}
+
+# How long threads of the tree were ready to run while others had the processors, in seconds, threads that ended left out.
+sub wait_seconds {
+    my ($root) = @_;
+    my $seconds = 0;
+    for my $pid (tree($root)) {
+        $seconds += ((split ' ', slurp($_))[1] || 0) / 1e9 for glob "/proc/$pid/task/*/schedstat";
+    }
+    return $seconds;
 }
 
 # Time that all processors together were not idle since boot, in seconds, time stolen by the hypervisor included.

@@ -39,7 +39,11 @@ my %COLUMNS = (
         ['p99 ms',     9, sub { _milliseconds($_[0]{p99_us}) }],
         $ERRORS,
     ],
-    syscalls => [['calls/req', 10, sub { _number('%.3f', $_[0]{syscalls}) }], $ERRORS],
+    syscalls => [
+        ['calls/req', 10, sub { _number('%.3f', $_[0]{syscalls}) }],
+        ['sleeps/s',  10, sub { _thousands($_[0]{sleeps_per_s}) }],
+        $ERRORS,
+    ],
     idle_active => [
         ['req/s',      9, sub { _thousands($_[0]{req_per_s}) }],
         ['of alone',  10, sub { _number('%.3f', $_[0]{active_part}) }],
@@ -99,7 +103,8 @@ my %FIGURES = (
     bytes_per_connection => 'bytes per connection',
     errors               => 'errors',
     switches             => 'context switches per request',
-    syscalls             => 'system calls per request',
+    syscalls             => 'system calls per request, sleeps left out',
+    sleeps_per_s         => 'sleeps per second',
     fast_p99_us          => ['fast p99 in ms', '%.2f', 1000],
     fast_max_us          => ['fast maximum in ms', '%.2f', 1000],
     slow_per_s           => ['slow pages per second', '%.2f'],

@@ -72,7 +72,7 @@ sub summarize {
         $result{$figure} = $figure =~ /_(?:per_s|part)$/ ? $sorted[0] : $sorted[-1] if @sorted;
     }
     for my $figure (qw(req_per_s cpu_us mb_per_cpu_s bytes_per_connection p50_us p99_us server_cpu client_cpu foreign_cpu
-        switches syscalls active_part active_cpu)) {
+        switches syscalls sleeps_per_s active_part active_cpu)) {
         my $median = median(map { $_->{$figure} } @rounds);
         $result{$figure} = $median if defined $median;
     }

@@ -9,7 +9,9 @@ use HydroBench::Wrk;
 my $SECONDS = 2;
 
 # How many system calls a request takes, all threads of all workers together, counted by strace -c on a run of its own.
-# Tracing makes every call slow, so only the counts mean something, and only beside those of another server.
+# Tracing makes every call slow, so only the counts mean something, and only beside those of another server. Sleeps that a
+# thread takes between two looks at a clock go by time and not by requests, of which there are far fewer here than usual:
+# they are counted apart, per second.
 sub round {
     my ($class, $run, $server, $measure) = @_;
     if (!HydroBench::Servers::find_program('strace')) {
@@ -41,7 +43,14 @@ sub round {
         return undef;
     }
     my %each = map { $_ => $calls->{$_} / $result->{requests} } keys %$calls;
-    return { errors => $result->{errors}, syscalls => delete $each{total}, by_name => \%each, requests => $result->{requests} };
+    my $sleeps = $calls->{clock_nanosleep} || 0;
+    return {
+        errors       => $result->{errors},
+        syscalls     => delete($each{total}) - $sleeps / $result->{requests},
+        sleeps_per_s => $sleeps / $result->{seconds},
+        by_name      => \%each,
+        requests     => $result->{requests},
+    };
 }
 
 # The table that strace -c prints: calls by name, and `total`. undef when it is none.
