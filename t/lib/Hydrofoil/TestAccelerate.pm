@@ -21,7 +21,7 @@ sub outcome {
     push @seen, $@ ? "dies: $@" : $scalar;
     my $text = _dump(\@seen, \@warnings, \@args);
     $text =~ s/ at \S+ line \d+\.?//g;
-    $text =~ s/\(0x[0-9a-f]+\)/(ADDRESS)/g;
+    $text =~ s{0x[0-9a-f]{6,}}{ADDRESS}gi;
     return $text;
 }
 
