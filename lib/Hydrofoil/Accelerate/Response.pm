@@ -1,0 +1,22 @@
+package Hydrofoil::Accelerate::Response;
+use 5.016;
+use strict;
+use warnings;
+
+my @SUBS = qw(
+  new body status content code headers cookies header content_length content_type content_encoding location redirect
+  finalize _body _finalize_cookies
+);
+
+sub modules {
+    no strict 'refs';
+    return (
+        'Plack::Response' => {
+            versions => ['1.0050'],
+            from     => ['Plack::Util::Accessor'],
+            replace  => { map { $_ => \&{ __PACKAGE__ . "::$_" } } @SUBS },
+        },
+    );
+}
+
+1;

@@ -1,0 +1,89 @@
+/* contract.c - does a class still do what its accelerated methods take for granted? */
+#include "contract.h"
+
+#define N_MEMOS 32
+
+typedef struct hf_memo {
+    HV *stash;   /* held, so that no other class comes to lie where it is */
+    const hf_term *list;
+    U32 package, cache, all; /* Perl's generation numbers when it was looked at */
+    bool ours;
+} hf_memo;
+
+#define MY_CXT_KEY "Hydrofoil::Accelerate::contract" XS_VERSION
+typedef struct {
+    PerlInterpreter *owner;
+    hf_memo *memos;
+} my_cxt_t;
+START_MY_CXT
+
+static void setup(pTHX_ my_cxt_t *c)
+{
+    c->owner = (PerlInterpreter *)aTHX;
+    Newxz(c->memos, N_MEMOS, hf_memo);
+}
+
+static bool resolves(pTHX_ HV *stash, const hf_term *list)
+{
+    for (; list->name; list++) {
+        GV *gv = gv_fetchmeth_pvn(stash, list->name, strlen(list->name), 0, 0);
+        CV *cv = gv && isGV_with_GP(gv) ? GvCV(gv) : NULL;
+        if (!list->xsub) {
+            if (cv)
+                return false;
+        }
+        else if (!cv || CvXSUB(cv) != list->xsub || (list->ix >= 0 && CvXSUBANY(cv).any_i32 != list->ix))
+            return false;
+    }
+    return true;
+}
+
+bool hf_class_keeps(pTHX_ HV *stash, const hf_term *list)
+{
+    dMY_CXT;
+    my_cxt_t *c = &MY_CXT;
+#ifdef USE_ITHREADS
+    if (UNLIKELY(c->owner != aTHX)) { /* a thread that was cloned from another's: memos are its own */
+        MY_CXT_CLONE;
+        c = &MY_CXT;
+        setup(aTHX_ c);
+    }
+#endif
+    if (!SvOOK((SV *)stash))
+        return false;
+    hf_memo *memo = &c->memos[((PTR2UV(stash) >> 4) ^ (PTR2UV(list) >> 4)) % N_MEMOS];
+    const struct mro_meta *meta = HvAUX(stash)->xhv_mro_meta;
+    if (LIKELY(memo->stash == stash && memo->list == list && meta && memo->package == meta->pkg_gen
+               && memo->cache == meta->cache_gen && memo->all == PL_sub_generation))
+        return memo->ours;
+
+    bool ours = resolves(aTHX_ stash, list);
+    meta = HvAUX(stash)->xhv_mro_meta;
+    if (!meta)
+        return ours;
+    HV *old = memo->stash;
+    memo->stash = (HV *)SvREFCNT_inc_simple_NN((SV *)stash);
+    memo->list = list;
+    memo->package = meta->pkg_gen;
+    memo->cache = meta->cache_gen;
+    memo->all = PL_sub_generation;
+    memo->ours = ours;
+    SvREFCNT_dec((SV *)old);
+    return ours;
+}
+
+HV *hf_object_keeping(pTHX_ SV *self, const hf_term *list)
+{
+    if (!SvROK(self) || SvGMAGICAL(self))
+        return NULL;
+    HV *hv = (HV *)SvRV(self);
+    if (SvTYPE((SV *)hv) != SVt_PVHV || !SvOBJECT((SV *)hv) || SvRMAGICAL((SV *)hv) || SvREADONLY((SV *)hv) || !HvSHAREKEYS(hv))
+        return NULL;
+    return hf_class_keeps(aTHX_ SvSTASH((SV *)hv), list) ? hv : NULL;
+}
+
+void hf_acc_boot_contract(pTHX)
+{
+    MY_CXT_INIT;
+    setup(aTHX_ &MY_CXT);
+}

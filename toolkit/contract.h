@@ -1,0 +1,57 @@
+/* contract.h - does a class still do what its accelerated methods take for granted?
+ *
+ * An accelerated method skips the calls that the original makes of other methods. It may do so only while these would
+ * reach our own XSUBs: not in a subclass that overrides one of them, nor when somebody has replaced one. The answer is
+ * remembered by class until Perl's own method cache of that class is invalidated.
+ */
+#ifndef HF_ACC_CONTRACT_H
+#define HF_ACC_CONTRACT_H
+
+#include "acc.h"
+
+#ifndef G_LIST
+#define G_LIST G_ARRAY
+#endif
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden)
+#endif
+
+typedef struct hf_term {
+    const char *name;   /* NULL ends a list; a name without an XSUB must not resolve to anything */
+    XSUBADDR_t xsub;
+    I32 ix;             /* what XSANY.any_i32 says, if it is shared by several */
+} hf_term;
+
+/* Do all methods of a list, which lives as long as the process, resolve to our XSUBs in this class? */
+bool hf_class_keeps(pTHX_ HV *stash, const hf_term *list);
+
+/* The hash behind `self` if it is an object of such a class, and neither tied nor locked; NULL otherwise. */
+HV *hf_object_keeping(pTHX_ SV *self, const hf_term *list);
+
+/* Runs an XSUB as if it had been called in place of the one that is running, with the arguments that lie on the stack
+ * from ST(0) on. */
+PERL_STATIC_INLINE void hf_go(pTHX_ CV *cv, I32 ax, I32 items)
+{
+    PL_stack_sp = PL_stack_base + ax + items - 1;
+    PUSHMARK(PL_stack_base + ax - 1);
+    if (CvISXSUB(cv))
+        CvXSUB(cv)(aTHX_ cv);
+    else
+        call_sv((SV *)cv, GIMME_V);
+}
+
+/* A function of another module that somebody may have replaced: is it still the XSUB that we put there? */
+PERL_STATIC_INLINE bool hf_function_is(GV *gv, XSUBADDR_t xsub)
+{
+    return gv && isGV_with_GP(gv) && GvCV(gv) && CvXSUB(GvCV(gv)) == xsub;
+}
+
+void hf_acc_boot_contract(pTHX);
+void hf_acc_boot_util(pTHX);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#endif
