@@ -6,6 +6,7 @@ use File::Temp;
 use FindBin;
 use lib "$FindBin::Bin/../bench/lib";
 use HydroBench::Client;
+use HydroBench::Functions;
 use HydroBench::Proc qw(tree cpu_seconds private_kib);
 use HydroBench::Report;
 use HydroBench::Run;
@@ -144,11 +145,41 @@ subtest 'a server that is not installed is named with the reason' => sub {
     is(HydroBench::Servers->named('no-such-server'), undef, 'an unknown name');
 };
 
+subtest 'an accelerated server is started like the plain one, with the toolkit loaded' => sub {
+    my %context = (root => '/there', port => 1, app => 'hello');
+    for my $name (qw(starman starlet hydrofoil)) {
+        my @plain = HydroBench::Servers->named($name)->{command}->(\%context);
+        my @more  = HydroBench::Servers->named("$name-accelerated")->{command}->(\%context);
+        my %plain = map { $_ => 1 } @plain;
+        is_deeply [ grep { $plain{$_} } @more ], \@plain, "$name: the same";
+        is_deeply [ grep { !$plain{$_} } @more ],
+            $name eq 'hydrofoil' ? ['--accelerate'] : [qw(-I/there/blib/lib -I/there/blib/arch -MHydrofoil::Accelerate)], 'and more';
+        is(HydroBench::Servers->named("$name-accelerated")->{kind}, 'accelerated', 'it is no rival');
+    }
+};
+
+subtest 'functions are measured round by round, and held against their targets by name' => sub {
+    is_deeply [ HydroBench::Functions->parse("a warning\nRequest new\t3.0\t1.5\tPerl\nbroken\t1\n") ],
+        [ { name => 'Request new', original => 'Perl', original_us => '3.0', accelerated_us => '1.5', times => 2 } ], 'its lines';
+    my $run = HydroBench::Run->new(root => $root, measures => [], servers => [], rounds => 2, duration => 1);
+    $run->{share} = [ 0, 1 ];
+    no warnings 'redefine';
+    local *HydroBench::Functions::command = sub { ($^X, '-e', 'print "b\t8\t2\tXS\na\t3\t3\tPerl\n"') };
+    my $done = HydroBench::Functions->measure($run, { name => 'functions', title => 'all', tool => 'functions' });
+    is $done->{results}{b}{times}, 4, 'times';
+    like(HydroBench::Report->measure($done), qr/b +XS +8\.000 +2\.000 +4\.00 .*\n +a +Perl/, 'in the order of the program');
+    my $judged = HydroBench::Scenario->judge({ measure => 'functions', figure => 'times', of => 'b', at_least => 5 }, $done->{results}, 'hydrofoil');
+    is $judged->{verdict}, 'miss', 'a target';
+    local *HydroBench::Functions::command = sub { ($^X, '-e', 'die "no such thing\n"') };
+    $done = HydroBench::Functions->measure($run, { name => 'functions', title => 'all', tool => 'functions' });
+    like(HydroBench::Report->measure($done), qr/FAILED: no such thing/, 'a failure is told');
+};
+
 subtest 'every scenario is whole: its measures have names and titles, its targets a measure' => sub {
     for my $name (HydroBench::Scenario->names($root)) {
         my $scenario = HydroBench::Scenario->load($root, $name);
         my %measure = map { $_->{name} => $_ } @{ $scenario->{measures} };
-        ok $_->{title} && ($_->{connections} || $_->{groups}), "$name: $_->{name}" for values %measure;
+        ok $_->{title} && ($_->{connections} || $_->{groups} || $_->{tool} eq 'functions'), "$name: $_->{name}" for values %measure;
         ok $measure{ $_->{measure} }, "$name: a target for $_->{measure}" for @{ $scenario->{targets} };
     }
 };

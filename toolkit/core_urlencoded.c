@@ -90,8 +90,8 @@ static void classify_16(const char *p, uint64_t *ends, uint64_t *coded)
     *coded = (uint32_t)_mm_movemask_epi8(is_coded_16(v));
 }
 
-/* n bytes, 1 to 64, of which no more may be read. */
-static void classify_sse2(const char *p, size_t n, uint64_t *ends, uint64_t *coded)
+/* n bytes, 1 to 64; no more may be read, but `before` bytes in front of them. */
+static void classify_sse2(const char *p, size_t n, size_t before, uint64_t *ends, uint64_t *coded)
 {
     uint64_t e, c;
     size_t i;
@@ -103,13 +103,14 @@ static void classify_sse2(const char *p, size_t n, uint64_t *ends, uint64_t *cod
     }
     if (i == n)
         return;
-    if (n > 16) { /* once more the bytes before, so that it is sixteen */
-        classify_16(p + n - 16, &e, &c);
-        *ends |= e << (n - 16);
-        *coded |= c << (n - 16);
-    } else {
+    /* The rest, with as many bytes in front of it as it takes to be sixteen. */
+    if (n + before < 16) {
         classify_scalar(p, n, ends, coded);
+        return;
     }
+    classify_16(p + n - 16, &e, &c);
+    *ends |= e >> (16 - (n - i)) << i;
+    *coded |= c >> (16 - (n - i)) << i;
 }
 #endif
 
@@ -147,7 +148,7 @@ static void next_block(hf_urlencoded_scan *scan)
 #endif
 #if defined(HAS_SSE2)
     if (level != HF_URLENCODED_SCALAR) {
-        classify_sse2(p, n, &scan->ends, &scan->coded);
+        classify_sse2(p, n, (size_t)(p - scan->text), &scan->ends, &scan->coded);
         return;
     }
 #endif
@@ -156,7 +157,7 @@ static void next_block(hf_urlencoded_scan *scan)
 
 void hf_urlencoded_begin(hf_urlencoded_scan *scan, const char *text, size_t len, bool skip_first)
 {
-    scan->part = scan->block = scan->ahead = text;
+    scan->text = scan->part = scan->block = scan->ahead = text;
     scan->end = text + len;
     scan->ends = scan->coded = 0;
     scan->over = len == 0;
@@ -222,14 +223,20 @@ size_t hf_urlencoded_count(const char *text, size_t len)
 {
     const char *const end = text + len;
     size_t n = len > 0;
-#if defined(HAS_SSE2) && defined(__GNUC__)
-    if (level != HF_URLENCODED_SCALAR) {
-        for (; end - text >= 16; text += 16) {
+#if defined(HAS_SSE2)
+    while (level != HF_URLENCODED_SCALAR && end - text >= 16) {
+        /* Each byte counts its matches, for as long as it can. */
+        const size_t rounds = (size_t)(end - text) / 16 < 255 ? (size_t)(end - text) / 16 : 255;
+        __m128i counts = _mm_setzero_si128();
+        uint64_t sums[2];
+        size_t i;
+        for (i = 0; i < rounds; i++, text += 16) {
             const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)text);
-            const __m128i e =
-                _mm_or_si128(_mm_cmpeq_epi8(v, _mm_set1_epi8('&')), _mm_cmpeq_epi8(v, _mm_set1_epi8(';')));
-            n += (size_t)__builtin_popcount((unsigned)_mm_movemask_epi8(e));
+            counts = _mm_sub_epi8(counts, _mm_cmpeq_epi8(v, _mm_set1_epi8('&')));
+            counts = _mm_sub_epi8(counts, _mm_cmpeq_epi8(v, _mm_set1_epi8(';')));
         }
+        _mm_storeu_si128((__m128i *)(void *)sums, _mm_sad_epu8(counts, _mm_setzero_si128()));
+        n += (size_t)(sums[0] + sums[1]);
     }
 #endif
     for (; text < end; text++)

@@ -44,6 +44,7 @@ typedef struct hf_urlencoded_pair {
 } hf_urlencoded_pair;
 
 typedef struct hf_urlencoded_scan {
+    const char *text;
     const char *part;   /* where the next part begins */
     const char *block;  /* the 64 bytes that the masks are about */
     const char *ahead;  /* where the block after them begins */

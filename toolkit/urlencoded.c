@@ -28,15 +28,17 @@ static const char *const build_utf8_names[] = {
 
 /* --- parsing --- */
 
-/* Buffers have at least the 24 bytes that malloc(3) gives anyway: sixteen can be copied without asking how many it is. */
-#define LEAST_BUFFER 24
+/* The least that buffers of names and of values have. Into either, sixteen bytes can be copied without asking how many they
+ * are. That they differ is for malloc(3), which is quick for no more than seven buffers of a size (glibc's tcache). */
+#define LEAST_NAME 24
+#define LEAST_VALUE 40
 
 /* A new string; `limit` is the end of what may be read behind it. */
-static SV *new_token(pTHX_ const hf_urlencoded_token *token, const char *limit)
+PERL_STATIC_INLINE SV *new_token(pTHX_ const hf_urlencoded_token *token, STRLEN least, const char *limit)
 {
     const STRLEN len = token->len;
     /* One byte more than the NUL takes lets perl share the buffer (copy on write). */
-    const STRLEN size = len + 2 <= LEAST_BUFFER ? LEAST_BUFFER : ((len + 2 + 7) | 15) - 7;
+    const STRLEN size = len + 2 <= least ? least : ((len + 2 + 7) | 15) - 7;
     SV *sv = newSV_type(SVt_PV);
     char *buffer;
     STRLEN cur = len;
@@ -68,8 +70,8 @@ void hf_acc_parse_urlencoded(pTHX_ AV *av, const char *text, STRLEN len, bool sk
     at = AvARRAY(av) + had;
     hf_urlencoded_begin(&scan, text, len, skip_first);
     while (hf_urlencoded_next(&scan, &pair)) {
-        *at++ = new_token(aTHX_ &pair.name, scan.end);
-        *at++ = new_token(aTHX_ &pair.value, scan.end);
+        *at++ = new_token(aTHX_ &pair.name, LEAST_NAME, scan.end);
+        *at++ = new_token(aTHX_ &pair.value, LEAST_VALUE, scan.end);
     }
     AvFILLp(av) = (SSize_t)(at - AvARRAY(av)) - 1;
 }
@@ -119,20 +121,21 @@ XS_INTERNAL(parse_urlencoded)
         XSRETURN_EMPTY;
     /* The string may be changed by nothing here, but it may be an argument on the stack that results overwrite. */
     p = SvPV_nomg_const(text, len);
-    n = hf_urlencoded_count(p, len);
-    if (n == 0)
+    if (len == 0)
         XSRETURN_EMPTY;
+    /* Room on the stack is cheaper than counting. */
+    n = len < 256 ? len + 1 : hf_urlencoded_count(p, len);
     if (n > (STRLEN)(SSize_t_MAX / 4))
         croak("Too many parameters");
     EXTEND(SP, (SSize_t)n * 2);
     EXTEND_MORTAL((SSize_t)n * 2);
     hf_urlencoded_begin(&scan, p, len, ix != OF_PP);
     while (hf_urlencoded_next(&scan, &pair)) {
-        SV *name = new_token(aTHX_ &pair.name, scan.end), *value;
+        SV *name = new_token(aTHX_ &pair.name, LEAST_NAME, scan.end), *value;
         PL_tmps_stack[++PL_tmps_ix] = name;
         SvTEMP_on(name);
         PUSHs(name);
-        value = new_token(aTHX_ &pair.value, scan.end);
+        value = new_token(aTHX_ &pair.value, LEAST_VALUE, scan.end);
         PL_tmps_stack[++PL_tmps_ix] = value;
         SvTEMP_on(value);
         PUSHs(value);

@@ -25,6 +25,21 @@ my %COLUMNS = (
         ['CPU us/req', 11, sub { _number('%.1f', $_[0]{cpu_us}) }],
         $ERRORS,
     ],
+    functions => [
+        ['original',   9, sub { $_[0]{original} || '' }],
+        ['us',        10, sub { _number('%.3f', $_[0]{original_us}) }],
+        ['in C us',   10, sub { _number('%.3f', $_[0]{accelerated_us}) }],
+        ['times',      8, sub { _number('%.2f', $_[0]{times}) }],
+        $SPREAD,
+    ],
+    apps => [
+        ['req/s',      9, sub { _thousands($_[0]{req_per_s}) }],
+        $SPREAD,
+        ['CPU us/req', 11, sub { _number('%.2f', $_[0]{cpu_us}) }],
+        ['times plain', 12, sub { _number('%.2f', $_[0]{to_plain}) }],
+        ['p99 ms',     9, sub { _milliseconds($_[0]{p99_us}) }],
+        $ERRORS,
+    ],
     idle => [
         ['bytes each', 11, sub { _thousands($_[0]{bytes_per_connection}) }],
         ['vs nginx',   9, sub { _ratio($_[0], $_[1], 'bytes_per_connection') }],
@@ -99,6 +114,7 @@ my %RANK = (
 my %FIGURES = (
     req_per_s            => 'req/s',
     cpu_us               => 'CPU per request',
+    times                => ['times the original', '%.2f'],
     mb_per_cpu_s         => 'MB per CPU second',
     bytes_per_connection => 'bytes per connection',
     errors               => 'errors',
@@ -124,24 +140,26 @@ my %FIGURES = (
 sub measure {
     my ($class, $done) = @_;
     my ($measure, $results) = @$done{qw(measure results)};
-    my $table   = $measure->{file_bytes} ? 'file' : $measure->{switches} ? 'switches'
+    my $table   = $measure->{file_bytes} ? 'file' : $measure->{accelerated} ? 'apps' : $measure->{switches} ? 'switches'
         : $measure->{tool} eq 'load' && $measure->{groups}[0]{name} eq 'mix' ? 'mix' : $measure->{tool};
     my $columns = $COLUMNS{$table};
+    _compare_with_plain($results) if $table eq 'apps';
     my ($rank, $sign) = @{ $RANK{$table} || ['req_per_s', 1] };
 
     my $text = "\n$measure->{name}: $measure->{title}\n";
-    $text .= sprintf "  %-18s", 'server';
+    my $width = $table eq 'functions' || $table eq 'apps' ? 26 : 18;
+    $text .= sprintf "  %-${width}s", $table eq 'functions' ? 'function' : 'server';
     $text .= sprintf "%$_->[1]s", $_->[0] for @$columns;
     $text .= "\n";
 
-    my @order = sort {
+    my @order = $measure->{order} && keys %$results == @{ $measure->{order} } ? @{ $measure->{order} } : sort {
         defined $results->{$b}{$rank} <=> defined $results->{$a}{$rank}
             || $sign * (($results->{$b}{$rank} || 0) <=> ($results->{$a}{$rank} || 0))
             || $a cmp $b
     } keys %$results;
     for my $name (@order) {
         my $result = $results->{$name};
-        $text .= sprintf '  %-18s', $name;
+        $text .= sprintf "  %-${width}s", $name;
         if (defined $result->{problem}) {
             $text .= "  FAILED: $result->{problem}\n";
             next;
@@ -162,6 +180,7 @@ sub measure {
 # What a reader must know before believing a line.
 sub notes {
     my ($class, $result) = @_;
+    return if $result->{kind} eq 'function';
     my @notes;
     my $repeated = grep { $_->{repeated} && $_->{worst} } @{ $result->{rounds} || [] };
     push @notes, "disturbed: $repeated rounds were made again" if $repeated;
@@ -190,11 +209,23 @@ sub targets {
         $scale ||= 1;
         $limit /= $scale;
         my $value = !defined $target->{value} ? '-' : sprintf $times ? '%.2f' : $format, $target->{value} / $scale;
-        $text .= sprintf "  %-13s %8s  %s: %s %s%s\n", $target->{verdict}, $value,
-            "$target->{measure}, $label", $word, $times ? sprintf('%.2f', $limit) : $limit, $than;
+        my $what = join ', ', $target->{measure}, defined $target->{of} ? $target->{of} : (), $label;
+        $text .= sprintf "  %-13s %8s  %s: %s %s%s\n", $target->{verdict}, $value, $what, $word,
+            $times ? sprintf('%.2f', $limit) : $limit, $than;
         $missed++ if $target->{verdict} eq 'miss';
     }
     return ($text, $missed);
+}
+
+# What acceleration brings each server.
+sub _compare_with_plain {
+    my ($results) = @_;
+    for my $name (keys %$results) {
+        my ($plain) = $name =~ /^(.+)-accelerated/ or next;
+        my $times = ratio($results->{$name}{req_per_s}, ($results->{$plain} || {})->{req_per_s});
+        $results->{$name}{to_plain} = $times if defined $times;
+    }
+    return;
 }
 
 sub _ratio {

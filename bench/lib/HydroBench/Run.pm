@@ -5,6 +5,7 @@ use File::Temp ();
 use POSIX ();
 use Time::HiRes qw(sleep time);
 use HydroBench::Client;
+use HydroBench::Functions;
 use HydroBench::Load;
 use HydroBench::Machine;
 use HydroBench::Proc qw(busy_seconds context_switches slurp);
@@ -59,6 +60,7 @@ sub run {
 
 sub _measure {
     my ($self, $measure) = @_;
+    return HydroBench::Functions->measure($self, $measure) if $measure->{tool} eq 'functions';
     my (@servers, %left_out, %results, %rounds);
     for my $description (@{ $self->{servers} }) {
         my ($takes_part, $why_not) = HydroBench::Scenario->takes_part($measure, $description);
@@ -67,9 +69,9 @@ sub _measure {
     }
     $self->{running} = \@servers;
 
-    $self->_progress("$measure->{name}: starting", 0);
+    $self->progress("$measure->{name}: starting", 0);
     $_->start for @servers;
-    $_->wait_ready('/', $self->_check($measure)) for @servers;
+    $_->wait_ready($measure->{path} || '/', $self->_check($measure)) for @servers;
 
     my @ready  = grep { !defined $_->problem } @servers;
     my $rounds = $measure->{rounds} || ($measure->{tool} eq 'idle' ? 1 : $self->{rounds});
@@ -77,7 +79,7 @@ sub _measure {
     my $count  = 0;
     for my $round (1 .. $rounds) {
         for my $server (@ready) {
-            $self->_progress(sprintf('%s: round %d of %d, %s', $measure->{name}, $round, $rounds, $server->name),
+            $self->progress(sprintf('%s: round %d of %d, %s', $measure->{name}, $round, $rounds, $server->name),
                 $count++ / $total);
             next if defined $server->problem || !$server->alive;
             my $result = $TOOLS{ $measure->{tool} }->($self, $server, $measure, $round);
@@ -125,7 +127,8 @@ sub _server {
 # A check gets an answer and says what is wrong with it, or undef.
 sub _check {
     my ($self, $measure) = @_;
-    my $wanted = $measure->{file_bytes} ? slurp($self->_file($measure->{file_bytes})) : $HELLO;
+    my $wanted = $measure->{file_bytes} ? slurp($self->_file($measure->{file_bytes}))
+        : defined $measure->{body} ? $measure->{body} : $HELLO;
     return sub {
         my ($answer) = @_;
         return "status $answer->{status}" unless $answer->{status} == 200;
@@ -178,7 +181,7 @@ sub _wrk_once {
     my ($self, $server, $measure, $round) = @_;
     my $duration = $self->duration($measure);
     my @command = HydroBench::Wrk->command(
-        url         => 'http://127.0.0.1:' . $server->port . '/',
+        url         => 'http://127.0.0.1:' . $server->port . ($measure->{path} || '/'),
         connections => $measure->{connections},
         duration    => $duration,
         $measure->{pipeline}
@@ -342,7 +345,8 @@ sub _tail {
     return length $text > $length ? substr $text, -$length : $text;
 }
 
-sub _progress {
+# Says what is running, and which part of the measure is done, 0 to 1.
+sub progress {
     my ($self, $what, $part) = @_;
     my ($from, $share) = @{ $self->{share} };
     $self->{progress}->($what, $from + $share * $part) if $self->{progress};

@@ -23,6 +23,7 @@ sub load {
 # Whether a server takes part in a measure: true, or false and why not.
 sub takes_part {
     my ($class, $measure, $server) = @_;
+    return (0, 'is no server') if $measure->{tool} eq 'functions';
     return (0, 'does not serve that') if $server->{apps} && !grep { $_ eq $measure->{app} } @{ $server->{apps} };
     return (0, 'has one worker only') if $server->{single} && ($measure->{workers} || 1) > 1;
     return (0, 'cannot replace its workers') if $measure->{tool} eq 'restarts' && !$server->{reload};
@@ -30,13 +31,14 @@ sub takes_part {
     return (1, undef);
 }
 
-# Holds one target against the results of its measure: { server name => { figure => number, kind => ... } }. Returns the
+# Holds one target against the results of its measure: { server name => { figure => number, kind => ... } }. It is about
+# $subject, or what the target names as `of`. Returns the
 # target with `value` (what was found, undef when it cannot be told), `verdict` (pass, miss, or "not measured") and `text`.
 sub judge {
     my ($class, $target, $results, $subject) = @_;
     my %judged = (%$target, value => undef, verdict => 'not measured');
     my $figure = $target->{figure};
-    my $own    = ($results->{$subject} || {})->{$figure};
+    my $own    = ($results->{ $target->{of} || $subject } || {})->{$figure};
 
     my $than = $target->{than};
     if (defined $than && $than eq 'best psgi') {
@@ -72,6 +74,7 @@ sub summarize {
         $result{$figure} = $figure =~ /_(?:per_s|part)$/ ? $sorted[0] : $sorted[-1] if @sorted;
     }
     for my $figure (qw(req_per_s cpu_us mb_per_cpu_s bytes_per_connection p50_us p99_us server_cpu client_cpu foreign_cpu
+        original_us accelerated_us times
         switches syscalls sleeps_per_s active_part active_cpu)) {
         my $median = median(map { $_->{$figure} } @rounds);
         $result{$figure} = $median if defined $median;

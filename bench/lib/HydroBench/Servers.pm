@@ -6,7 +6,8 @@ use HydroBench::Proc qw(slurp);
 # A server is a hash:
 #
 #   name        what --servers and the tables call it
-#   kind        psgi: runs bench/apps/*.psgi; web: serves the same bytes without Perl; floor: the yardstick
+#   kind        psgi: runs bench/apps/*.psgi; accelerated: the same, with Hydrofoil::Accelerate; web: serves the same bytes
+#               without Perl; floor: the yardstick
 #   apps        the apps it can serve, where that is not all of them
 #   blocking    true when a worker serves one connection at a time: many connections then say nothing about it
 #   needs       what must be there: program => name, module => Perl module, copy => 1 (a built copy named by --copy),
@@ -23,6 +24,34 @@ use HydroBench::Proc qw(slurp);
 my $FOREVER = 1_000_000_000;    # requests, where a server wants a limit
 
 sub all {
+    my @servers = _plain();
+    my %named   = map { $_->{name} => $_ } @servers;
+    return (@servers, map { _accelerated($named{$_}) } qw(hydrofoil starman starlet));
+}
+
+# The same server with Plack's modules in C.
+sub _accelerated {
+    my ($server) = @_;
+    my ($command, $needs) = @$server{qw(command needs)};
+    return {
+        %$server,
+        name    => "$server->{name}-accelerated",
+        kind    => 'accelerated',
+        variant => 1,
+        needs   => { %$needs, file => [qw(blib/lib/Hydrofoil/Accelerate.pm blib/arch/auto/Hydrofoil/Accelerate)] },
+        command => sub {
+            my ($c) = @_;
+            my $root    = $c->{copy} || $c->{root};
+            my @command = $command->($c);
+            return (@command, '--accelerate') if $server->{name} eq 'hydrofoil';
+            # Before the application: it is the last option.
+            splice @command, -2, 0, "-I$root/blib/lib", "-I$root/blib/arch", '-MHydrofoil::Accelerate';
+            return @command;
+        },
+    };
+}
+
+sub _plain {
     return (
         {
             name     => 'hydrofoil',
