@@ -125,7 +125,7 @@ XS_INTERNAL(parse_urlencoded)
         XSRETURN_EMPTY;
     /* Room on the stack is cheaper than counting. */
     n = len < 256 ? len + 1 : hf_urlencoded_count(p, len);
-    if (n > (STRLEN)(SSize_t_MAX / 4))
+    if (n > (STRLEN)I32_MAX)
         croak("Too many parameters");
     EXTEND(SP, (SSize_t)n * 2);
     EXTEND_MORTAL((SSize_t)n * 2);
