@@ -22,3 +22,20 @@ sub _escapes_as_known {
 }
 
 1;
+
+__END__
+
+=head1 NAME
+
+Hydrofoil::Accelerate::Cookie - Cookie::Baker in C
+
+=head1 SYNOPSIS
+
+    use Hydrofoil::Accelerate only => ['Cookie'];
+
+=head1 DESCRIPTION
+
+Which subs of L<Cookie::Baker> run in C (bake_cookie and crush_cookie), and the versions that this was proven with.
+L<Hydrofoil::Accelerate> puts them into place.
+
+=cut

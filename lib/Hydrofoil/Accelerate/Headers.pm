@@ -24,3 +24,20 @@ sub modules {
 }
 
 1;
+
+__END__
+
+=head1 NAME
+
+Hydrofoil::Accelerate::Headers - HTTP::Headers::Fast in C
+
+=head1 SYNOPSIS
+
+    use Hydrofoil::Accelerate only => ['Headers'];
+
+=head1 DESCRIPTION
+
+Which subs of L<HTTP::Headers::Fast> run in C (header objects), and the versions that this was proven with.
+L<Hydrofoil::Accelerate> puts them into place.
+
+=cut

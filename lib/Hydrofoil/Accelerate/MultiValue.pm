@@ -45,3 +45,20 @@ sub modules {
 }
 
 1;
+
+__END__
+
+=head1 NAME
+
+Hydrofoil::Accelerate::MultiValue - Hash::MultiValue in C
+
+=head1 SYNOPSIS
+
+    use Hydrofoil::Accelerate only => ['MultiValue'];
+
+=head1 DESCRIPTION
+
+Which subs of L<Hash::MultiValue> run in C (construction and every method), and the versions that this was proven with.
+L<Hydrofoil::Accelerate> puts them into place.
+
+=cut

@@ -20,3 +20,20 @@ sub modules {
 }
 
 1;
+
+__END__
+
+=head1 NAME
+
+Hydrofoil::Accelerate::Response - Plack::Response in C
+
+=head1 SYNOPSIS
+
+    use Hydrofoil::Accelerate only => ['Response'];
+
+=head1 DESCRIPTION
+
+Which subs of L<Plack::Response> run in C (header methods, cookies, redirect and finalize), and the versions that this was proven with.
+L<Hydrofoil::Accelerate> puts them into place.
+
+=cut

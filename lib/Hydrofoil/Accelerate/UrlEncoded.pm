@@ -26,3 +26,20 @@ sub _subs {
 }
 
 1;
+
+__END__
+
+=head1 NAME
+
+Hydrofoil::Accelerate::UrlEncoded - WWW::Form::UrlEncoded in C
+
+=head1 SYNOPSIS
+
+    use Hydrofoil::Accelerate only => ['UrlEncoded'];
+
+=head1 DESCRIPTION
+
+Which subs of L<WWW::Form::UrlEncoded> run in C (parsing and building query strings), and the versions that this was proven with.
+L<Hydrofoil::Accelerate> puts them into place.
+
+=cut
