@@ -119,8 +119,7 @@ static void write_piece(ask *a, char op, char digit)
     while (left) {
         size_t piece = left < 65536 ? left : 65536;
         if (op == 'r') {
-            owned *o = malloc(sizeof *o + piece);
-            CHECK(o);
+            owned *o = allocate(sizeof *o + piece);
             memcpy(o->bytes, pattern_at(a), piece);
             o->next = owners;
             if (owners)
@@ -157,8 +156,8 @@ static void check_body(const ask *a)
         CHECK(memcmp(b->mem, want, b->len) == 0);
         return;
     }
-    char *copy = malloc(b->len);
-    CHECK(copy && pread(b->fd, copy, b->len, 0) == (ssize_t)b->len);
+    char *copy = allocate(b->len);
+    CHECK(pread(b->fd, copy, b->len, 0) == (ssize_t)b->len);
     CHECK(memcmp(copy, want, b->len) == 0);
     free(copy);
 }
@@ -315,8 +314,7 @@ static void check_request(peer *p, hf_request *r, ask *a)
     if (head.chunked) {
         hf_chunked decoder;
         size_t written, used;
-        char *copy = malloc(len + 1);
-        CHECK(copy);
+        char *copy = allocate(len + 1);
         hf_chunked_init(&decoder);
         CHECK(hf_chunked_decode(&decoder, copy, text, len, &written, &used) == HF_CHUNKED_DONE);
         add(&p->body, copy, written);
@@ -344,8 +342,8 @@ static void on_run(hf_request *r)
         if (r->conn->listener == &listeners[i / N_PEERS][i % N_PEERS])
             p = &peers[i % N_PEERS];
     CHECK(p);
-    ask *a = calloc(1, sizeof *a);
-    CHECK(a);
+    ask *a = allocate(sizeof *a);
+    memset(a, 0, sizeof *a);
     a->peer = p;
     a->r = r;
     a->status = 200;

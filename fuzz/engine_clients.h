@@ -83,11 +83,53 @@ static uint64_t fake_clock(void)
     return fake_now;
 }
 
+/* The engine's memory runs out when the input says so; that of the target itself (__real_) does not. */
+static unsigned fails_in; /* allocations; 0: none fails */
+static bool has_failed;
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+
+static bool fails(void)
+{
+    if (!fails_in || --fails_in)
+        return false;
+    has_failed = true;
+    errno = ENOMEM;
+    return true;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return fails() ? NULL : __real_realloc(p, n);
+}
+
+static void *allocate(size_t n)
+{
+    void *p = __real_malloc(n);
+    CHECK(p);
+    return p;
+}
+
 static void add(bytes *b, const char *p, size_t n)
 {
     if (b->n + n + 1 > b->cap) {
         b->cap = (b->n + n) * 2 + 256;
-        b->p = realloc(b->p, b->cap);
+        b->p = __real_realloc(b->p, b->cap);
         CHECK(b->p);
     }
     memcpy(b->p + b->n, p, n);

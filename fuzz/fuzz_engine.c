@@ -1,5 +1,5 @@
 // sources: engine/body.c engine/buffer.c engine/chunked.c engine/connection.c engine/engine.c engine/header_names.c engine/http1.c engine/listener.c engine/output.c engine/poller_epoll.c engine/poller_poll.c engine/response.c engine/runqueue.c engine/scan.c engine/standby.c engine/status.c engine/timer.c engine/transport.c
-// flags: -lpthread
+// flags: -lpthread -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 /* fuzz_engine.c - the whole engine between clients on socket pairs and an application without Perl: what the clients
  * send, how it is cut, when they read, leave and are waited for, what the application does, and the clock, all come from
  * the input.
@@ -16,7 +16,8 @@
  *  - nobody is reset who did nothing to deserve it;
  *  - a connection that waits for its client has a deadline; an engine that has nothing to do does not spin;
  *  - an engine that drains ends without waiting for idle clients;
- *  - all of this also when connections move to a second engine at any time.
+ *  - all of this also when connections move to a second engine at any time, and, but for connections that are cut, when
+ *    memory runs out.
  */
 #include "engine_app.h"
 
@@ -39,6 +40,7 @@ enum command {
     STANDBY = 0xfc,      /* what is complete in the first engine goes to the second */
     LEAVE = 0xfd,        /* the first engine hands over to the second and ends */
     OTHER = 0xfe,        /* clients connect to the other engine */
+    NO_MEMORY = 0xff,    /* + n: the engine's n'th allocation from here on fails */
 };
 
 /* --- the play --- */
@@ -140,8 +142,7 @@ static void play(const uint8_t *data, size_t size, int sndbuf)
             i++;
             size_t len = pending.n;
             for (unsigned times = 0; times < n && pending.n + len < MAX_PENDING / 8; times++) {
-                char *copy = malloc(len + 1);
-                CHECK(copy);
+                char *copy = allocate(len + 1);
                 memcpy(copy, pending.p ? pending.p : "", len);
                 add(&pending, copy, len);
                 free(copy);
@@ -178,6 +179,10 @@ static void play(const uint8_t *data, size_t size, int sndbuf)
         case OTHER:
             k = (k + 1) % n_engines;
             break;
+        case NO_MEMORY:
+            i++;
+            fails_in = n + 1u;
+            break;
         case READ_SOME:
             i++;
             receive(p, 256u * n);
@@ -189,6 +194,9 @@ static void play(const uint8_t *data, size_t size, int sndbuf)
     if (!p->opened && !ended_engine[k])
         open_peer(p, sndbuf, k);
     send_pending(p, &pending);
+    fails_in = 0;
+    for (int n = 0; n < N_PEERS; n++)
+        peers[n].excused |= has_failed;
     free(pending.p);
 }
 
@@ -379,6 +387,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         hf_engine_lock(engines[k]);
     }
     budget = BUDGET;
+    has_failed = false;
     memset(peers, 0, sizeof peers);
     for (int i = 0; i < N_PEERS; i++)
         peers[i].fd = -1;
