@@ -299,11 +299,32 @@ static char *put_date(char *d, int64_t seconds)
     return put(d, text, DATE_LEN);
 }
 
-/* Has a module taken the place of perl's time()? */
-static bool time_is_replaced(pTHX)
+/* The time, in seconds. A module may have taken the place of perl's time(), as those for tests do; it is asked even if it
+ * came later than Cookie::Baker, since without us that would have been loaded when it was needed. */
+static int64_t now(pTHX)
 {
     GV *gv = gv_fetchpvs("CORE::GLOBAL::time", 0, SVt_PVCV);
-    return gv && isGV(gv) && GvCVu(gv);
+    CV *cv = gv && isGV(gv) ? GvCVu(gv) : NULL;
+    int64_t at;
+    dSP;
+
+    if (!cv)
+        return (int64_t)time(NULL);
+    ENTER;
+    SAVETMPS;
+    PUSHMARK(SP);
+    PUTBACK;
+    call_sv((SV *)cv, G_SCALAR);
+    SPAGAIN;
+    {
+        SV *answer = POPs;
+        const NV seconds = SvNV(answer);
+        at = seconds >= 0 && seconds < 253402300800.0 ? (int64_t)seconds : -1;
+    }
+    PUTBACK;
+    FREETMPS;
+    LEAVE;
+    return at;
 }
 
 /* What an expiry means: 1 a time in *at, 0 a text to copy, -1 something for the original. */
@@ -314,9 +335,7 @@ static int expiry(pTHX_ const part *text, int64_t *at)
     int64_t n = 0, unit = 1;
     const char *digits;
     if (text->len == 3 && memcmp(p, "now", 3) == 0) {
-        if (time_is_replaced(aTHX))
-            return -1;
-        *at = (int64_t)time(NULL);
+        *at = now(aTHX);
         return 0 <= *at ? 1 : -1;
     }
     if (p < end && (*p == '+' || *p == '-'))
@@ -345,9 +364,12 @@ static int expiry(pTHX_ const part *text, int64_t *at)
             case 'y': unit = 86400 * 365; break;
             }
         }
-        if (n > 1000000000 || time_is_replaced(aTHX))
+        if (n > 1000000000)
             return -1;
-        *at = (int64_t)time(NULL) + sign * n * unit;
+        *at = now(aTHX);
+        if (*at < 0)
+            return -1;
+        *at += sign * n * unit;
     }
     return *at >= 0 && *at < INT64_C(253402300800) ? 1 : -1; /* 1970 to 9999 */
 }

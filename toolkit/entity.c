@@ -29,7 +29,8 @@ static SV *call(pTHX_ SV *code_or_name, bool is_method, SV **args, int count, I3
         call_sv(code_or_name, flags);
     if (!(flags & G_DISCARD)) {
         SPAGAIN;
-        answer = newSVsv(POPs);
+        answer = POPs;
+        answer = newSVsv(answer);
         PUTBACK;
     }
     FREETMPS;
