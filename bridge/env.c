@@ -2,7 +2,9 @@
 #include "bridge.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* Fixed keys; X(id, "name"). The first group changes with every request, the second never. */
 #define VARIABLE_KEYS(X)                                                                                               \
@@ -159,6 +161,8 @@ static SV *make_io(pTHX_ hf_worker *w, hf_request *r)
         return NULL;
     hf_engine_lock(w->engine);
     fd = r ? hf_request_expose_io(r) : -1;
+    if (fd >= 0) /* the engine's own may be closed, and its number used again, as soon as the lock is free */
+        fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     family = r && r->conn ? r->conn->peer.family : 0;
     hf_engine_unlock(w->engine);
     if (fd < 0)
@@ -178,6 +182,7 @@ static SV *make_io(pTHX_ hf_worker *w, hf_request *r)
     }
     FREETMPS;
     LEAVE;
+    close(fd);
     return io;
 }
 
