@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/eventfd.h>
@@ -20,6 +21,8 @@
 #define MAX_EVENTS 128 /* events of one turn */
 #define POOLED_BUFS 256
 #define TAKE_BATCH 16    /* connections taken from the run queue in one turn, if none of them has a request to run */
+#define RESERVED_FDS 64  /* descriptors that accepted connections leave for others: half for the run queue, half for the rest */
+#define COMPLAINT_INTERVAL 10000 /* ms between two lines in the log about them */
 #define HANDOVER_RETRY 5 /* ms until a connection that found the run queue full is sent again */
 
 const hf_config hf_config_default = {
@@ -99,6 +102,27 @@ static int open_wake(hf_engine *e)
     return hf_poller_add(e->poller, e->wake_fds[0], HF_POLL_IN, tagged(e, TAG_WAKE));
 }
 
+/* Descriptors are counted before they run out: the kernel wakes one worker for a connection, and nobody else if that one fails
+ * to take it; a descriptor that comes by the run queue and finds no room is lost. What is accepted leaves room for what comes
+ * by the queue, and that for the application. */
+enum { NO_ROOM, ROOM_TO_TAKE, ROOM_TO_ACCEPT };
+
+static unsigned room_for(const hf_engine *e)
+{
+    return e->n_conns < e->max_accepted ? ROOM_TO_ACCEPT : e->n_conns < e->max_taken ? ROOM_TO_TAKE : NO_ROOM;
+}
+
+static void count_descriptors(hf_engine *e)
+{
+    struct rlimit limit;
+    e->max_accepted = e->max_taken = UINT32_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= UINT32_MAX)
+        return;
+    uint32_t n = (uint32_t)limit.rlim_cur, reserve = n / 4 < RESERVED_FDS ? n / 4 : RESERVED_FDS;
+    e->max_accepted = n - reserve;
+    e->max_taken = n - reserve / 2;
+}
+
 hf_engine *hf_engine_create(const hf_config *config)
 {
     hf_engine *e = calloc(1, sizeof(*e));
@@ -120,6 +144,8 @@ hf_engine *hf_engine_create(const hf_config *config)
     pthread_mutex_init(&e->nap_mutex, NULL);
     pthread_cond_init(&e->nap, NULL);
     hf_buf_pool_init(&e->bufs, POOLED_BUFS);
+    count_descriptors(e);
+    e->room = room_for(e);
     e->clock = hf_monotonic_ms;
     e->now = e->clock();
     hf_wheel_init(&e->wheel, e->now);
@@ -248,9 +274,16 @@ int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port)
  * lasts accepts nothing and takes nothing from the others. */
 static void update_listening(hf_engine *e)
 {
-    bool accept = !e->standby_serves && !hf_engine_draining(e) && !e->accept_again;
-    bool take = !e->standby_serves && !e->handover && e->config.run_receive_fd >= 0;
+    unsigned room = room_for(e);
+    bool accept = room == ROOM_TO_ACCEPT && !e->standby_serves && !hf_engine_draining(e) && !e->accept_again;
+    bool take = room != NO_ROOM && !e->standby_serves && !e->handover && e->config.run_receive_fd >= 0;
     e->listens_as_leader = !e->standby_serves;
+    if (room < e->room && e->now >= e->next_fd_complaint) {
+        hf_engine_log(e, "%u connections are open here, about as many as the limit of open files allows (ulimit -n): others wait",
+                      e->n_conns);
+        e->next_fd_complaint = e->now + COMPLAINT_INTERVAL;
+    }
+    e->room = room;
     for (hf_listener *l = e->listeners; l; l = l->next) {
         if (l->active == accept)
             continue;
@@ -516,7 +549,7 @@ void hf_engine_poll(hf_engine *e, int max_wait)
     int wait = 0;
     bool take = false;
     e->queue_was_empty = false;
-    if (HF_UNLIKELY(e->listens_as_leader == e->standby_serves))
+    if (HF_UNLIKELY(e->listens_as_leader == e->standby_serves || e->room != room_for(e)))
         update_listening(e);
     if ((!e->ready_head || e->standby_serves) && !e->stop_asked && max_wait) {
         wait = max_wait < 0 || max_wait > MAX_WAIT ? MAX_WAIT : max_wait;

@@ -85,6 +85,8 @@ typedef struct hf_engine {
     hf_conn *conns;               /* all that are open */
     hf_conn *graveyard;           /* closed in this turn */
     uint32_t n_conns;
+    uint32_t max_accepted, max_taken; /* connections above which none is accepted, or taken from the run queue */
+    unsigned room;                /* what the poller watches: what there is room for */
 
     hf_buf_pool bufs;
     hf_conn *conn_pool;

@@ -2,6 +2,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use File::Temp ();
 use POSIX ();
 use Test::More;
 use Time::HiRes qw(sleep);
@@ -114,6 +115,36 @@ END
         is $_->release->status, 200, 'the stuck ones' for @stuck;
     };
 
+    check 'a standby thread sleeps when the connections of its stuck worker want nothing, whatever state they are in' => sub {
+        my $pid = fact($server->ask('GET /'), 'pid');
+        my ($idle, $half, $gone, $head, $body) = client_of($server, $pid, 5);
+        my $slow = client_of($server, $pid, 1, receive_buffer => 8192);
+        $slow->send(req('GET /large') . req('GET /'));    # the second cannot move before the first is sent
+        $slow->read_at_least(1000);
+        $head->send("GET / HTTP/1.1\r\n");
+        $body->send(req('POST /', 'Content-Length: 10') . 'half');
+        my @stuck = stick_all($server, 3);
+        my ($stuck) = grep { $_->pid == $pid } @stuck;
+        $half->half_close;
+        $gone->abort;
+        $stuck->client->half_close;
+        my $switches = sub {
+            my $n = 0;
+            for my $file (grep { !m{/$pid/status} } glob "/proc/$pid/task/*/status") {
+                open my $in, '<', $file or next;
+                $n += join('', <$in>) =~ /^voluntary_ctxt_switches:\s*(\d+)/m ? $1 : 0;
+            }
+            return $n;
+        };
+        sleep 0.3;
+        my $before = $switches->();
+        sleep 1;
+        cmp_ok $switches->() - $before, '<', 100, 'it was not woken all the time';
+        is $_->release->status, 200, 'the stuck ones' for @stuck;
+        is length $slow->read_response('GET')->body, $large, 'the slow reader';
+        is $slow->read_response('GET')->status, 200, 'and its next request';
+    };
+
     ok $server->stop, 'it stops';
 }
 
@@ -188,6 +219,45 @@ END
         is $_->release->status, 200, 'the others' for @stuck;
     };
 
+    ok $server->stop, 'it stops';
+}
+
+SKIP: {
+    skip 'not with another command', 2 if $ENV{HYDROFOIL_TEST_COMMAND};
+    my $dir = File::Temp->newdir;
+    open my $script, '>', "$dir/few-files" or die $!;
+    print {$script} "#!/bin/sh\nulimit -n 160\nexec @{[ Hydrofoil::Test::Server->program ]} \"\$@\"\n";
+    close $script;
+    chmod 0755, "$dir/few-files";
+    local $ENV{HYDROFOIL_TEST_COMMAND} = "$dir/few-files";
+    my $server = start_server(app => $app, args => [ '--workers', 3 ]);
+
+    check 'a worker that has about as many connections as it can have lets the others accept' => sub {
+        my @holding = map { $server->connect } 1, 2;
+        my @pids = map { hold($server, $holding[$_], "few$_") } 0, 1;
+        isnt $pids[0], $pids[1], 'two of three workers are stuck';
+        my @clients = map { my $client = $server->connect; $client->send(req('GET /')); $client } 1 .. 200;
+        is $clients[0]->read_response('GET')->status, 200, 'the third takes what it can';
+        open_gate("few$_") for 0, 1;
+        is $_->read_response('GET')->status, 200, 'the stuck ones' for @holding;
+        is scalar(grep { eval { $_->read_response('GET')->status == 200 } } @clients[ 1 .. 199 ]), 199, 'then all are answered';
+        is scalar(grep { eval { $server->ask('GET /')->status == 200 } } 1 .. 60), 60, 'and new connections, one by one';
+        is scalar(grep { eval { $_->ask('GET /')->status == 200 } } @clients), 200, 'and the old ones again';
+    };
+
+    check 'nothing is lost when more requests move to one worker than it can have connections' => sub {
+        my @clients = map { my $client = $server->connect; $client->ask('GET /'); $client } 1 .. 300;
+        my @holding = splice @clients, 0, 2;
+        my @pids = map { hold($server, $holding[$_], "scarce$_") } 0, 1;
+        isnt $pids[0], $pids[1], 'two of three workers are stuck';
+        $_->send(req('GET /')) for @clients;
+        # The third has not enough descriptors for all: some wait until the others are back.
+        open_gate("scarce$_") for 0, 1;
+        is scalar(grep { eval { $_->read_response('GET')->status == 200 } } @clients), 298, 'all are answered';
+        is $_->read_response('GET')->status, 200, 'the stuck ones' for @holding;
+    };
+
+    unlike $server->log, qr/lost/, 'nothing is lost';
     ok $server->stop, 'it stops';
 }
 
