@@ -37,7 +37,8 @@ my %ENV_OF_GET = (
 }
 
 my @PARSED = qw(plack.request.query_parameters plack.request.body_parameters plack.request.query plack.request.body
-    plack.request.merged plack.request.upload plack.cookie.parsed plack.cookie.string);
+    plack.request.merged plack.request.upload plack.cookie.parsed plack.cookie.string
+    http.entity.parser.multipart.tempdir);
 
 sub post {
     my ($type, $body) = @_;
@@ -137,6 +138,10 @@ timed 'form body', 'Plack::Request' => sub {
 timed 'upload of 1 MB', 'Plack::Request' => sub {
     $upload ||= upload();
     return sub { my $x = Plack::Request->new($upload)->uploads };
+}, sub { again($upload) };
+timed 'upload of 1 MB, its path' => 'Plack::Request' => sub {
+    $upload ||= upload();
+    return sub { my $x = Plack::Request->new($upload)->upload('file')->path };
 }, sub { again($upload) };
 timed 'JSON body', 'HTTP::Entity::Parser' => sub {
     $json_env = post('application/json', $json);
