@@ -23,7 +23,7 @@
         }                                                                                                              \
     } while (0)
 
-enum { N_PEERS = 8, MAX_PROGRAM = 40, PERIOD = 251, FILE_LEN = 2 << 20, BUDGET = 6 << 20, MAX_PENDING = 1 << 20 };
+enum { N_PEERS = 8, MAX_PROGRAM = 40, PERIOD = 251, FILE_LEN = 2 << 20, BUDGET = 2 << 20, MAX_PENDING = 1 << 20 };
 
 /* A request as the application sees it. */
 typedef struct ask {

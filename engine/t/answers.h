@@ -66,10 +66,7 @@ static bool answer_has_word(const char *p, const char *end, const char *word)
 
 static enum answer_rc answer_chunks(answer *a, const char *p, const char *end, const char *start)
 {
-    a->body = malloc((size_t)(end - p) + 1);
-    if (!a->body)
-        abort();
-    a->body[0] = '\0';
+    size_t room = 0;
     for (;;) {
         const char *eol = answer_line_end(p, end);
         if (!eol)
@@ -87,6 +84,12 @@ static enum answer_rc answer_chunks(answer *a, const char *p, const char *end, c
             return ANSWER_DONE;
         }
         const size_t here = (size_t)(end - p) < n ? (size_t)(end - p) : n;
+        if (a->body_len + here >= room) {
+            room = (a->body_len + here) * 2 + 64;
+            a->body = realloc(a->body, room);
+            if (!a->body)
+                abort();
+        }
         memcpy(a->body + a->body_len, p, here);
         a->body_len += here;
         a->body[a->body_len] = '\0';
