@@ -162,7 +162,7 @@ static void serve(hf_engine *e, uint32_t call)
     e->now = e->clock();
     while (!atomic_load(&e->want_back) && !atomic_load(&e->standby_quit) && atomic_load(&e->app_call) == call) {
         int wait = -1, due;
-        if (!move_ready(e)) {
+        if (e->config.alone || !move_ready(e)) { /* alone, moving would be a detour back to here */
             retry = RETRY_FIRST;
         } else {
             wait = retry;

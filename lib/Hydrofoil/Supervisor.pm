@@ -172,7 +172,10 @@ sub _reopen_log {
 sub _change_target {
     my ($self, $by) = @_;
 
-    my $target = $self->{target} = max(1, $self->{target} + $by);
+    my $before = $self->{target};
+    my $target = $self->{target} = max(1, $before + $by);
+    # One that was alone does not give requests away; its successor does.
+    $self->_let_go($_) for $before == 1 && $target > 1 ? grep { !$_->{leaving} } $self->_all : ();
     $self->{log}->info('received SIG' . ($by > 0 ? 'TTIN' : 'TTOU') . ": $target worker" . ($target == 1 ? '' : 's'));
     return;
 }
@@ -293,6 +296,7 @@ sub _become_worker {
         Hydrofoil::Worker->new(
             (map { $_ => $self->{$_} } qw(app builder settings listeners log privileges logger run_queue)),
             number     => $number,
+            alone      => $self->{target} == 1,
             parent_pid => $supervisor,
             blocked    => $signals,
             signals    => { TERM => 'stop', QUIT => 'drain', USR2 => 'leave' },

@@ -107,7 +107,8 @@ sub _others {
     return if !$self->{run_queue};
     return (
         run_queue       => $self->{run_queue},
-        accept_batch    => 1,
+        alone           => $self->{alone},
+        accept_batch    => $self->{alone} ? 16 : 1,
         standby         => $settings->{standby},
         standby_grace   => $settings->{standby_grace},
         request_timeout => $settings->{request_timeout},
@@ -212,6 +213,11 @@ accepting and again when it is done. Default: nothing.
 
 The two descriptors that C<Hydrofoil::run_queue> made, shared by all workers.
 Default: none, the worker is alone.
+
+=item alone
+
+True if no other worker runs: connections are handed over when this one leaves,
+but requests that wait for a long one stay. Default: false.
 
 =item blocked
 
