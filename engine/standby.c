@@ -14,6 +14,7 @@
 #define IDLE_TICKS 20    /* looks at an idle worker, after which it is no longer looked at until it is busy again */
 #define RETRY_FIRST 2    /* ms until requests that found the run queue full are sent again, at first */
 #define RETRY_LAST 16    /* and when it stays full */
+#define ALONE_GRACE 100  /* ms that a call lasts before the only worker puts requests where its successor would find them */
 
 static uint64_t now_ns(void)
 {
@@ -162,7 +163,10 @@ static void serve(hf_engine *e, uint32_t call)
     e->now = e->clock();
     while (!atomic_load(&e->want_back) && !atomic_load(&e->standby_quit) && atomic_load(&e->app_call) == call) {
         int wait = -1, due;
-        if (e->config.alone || !move_ready(e)) { /* alone, moving would be a detour back to here */
+        uint64_t spent = e->now > e->app_since ? e->now - e->app_since : 0;
+        if (e->config.alone && spent < ALONE_GRACE) { /* moving would most likely be a detour back to here */
+            wait = (int)(ALONE_GRACE - spent);
+        } else if (!move_ready(e)) {
             retry = RETRY_FIRST;
         } else {
             wait = retry;

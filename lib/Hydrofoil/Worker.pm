@@ -216,8 +216,8 @@ Default: none, the worker is alone.
 
 =item alone
 
-True if no other worker runs: connections are handed over when this one leaves,
-but requests that wait for a long one stay. Default: false.
+True if no other worker runs: requests that wait for a long one are handed over
+only after a tenth of a second. Default: false.
 
 =item blocked
 
