@@ -41,6 +41,39 @@ PERL_STATIC_INLINE void hf_go(pTHX_ CV *cv, I32 ax, I32 items)
         call_sv((SV *)cv, GIMME_V);
 }
 
+/* To assign and copy as Perl itself does, where a string is shared until one of its holders is written to. sv_setsv(),
+ * newSVsv() and sv_mortalcopy() do not do that for extensions. */
+#define HF_SHARING (SV_COW_SHARED_HASH_KEYS | SV_COW_OTHER_PVS)
+
+PERL_STATIC_INLINE void hf_assign(pTHX_ SV *to, SV *from)
+{
+    sv_setsv_flags(to, from, SV_GMAGIC | SV_NOSTEAL | HF_SHARING);
+}
+
+PERL_STATIC_INLINE SV *hf_new_copy(pTHX_ SV *sv)
+{
+    SV *copy = newSV(0);
+    hf_assign(aTHX_ copy, sv);
+    return copy;
+}
+
+/* A copy of a value whose magic has been read. A new reference. */
+PERL_STATIC_INLINE SV *hf_plain_copy(pTHX_ SV *sv)
+{
+    if ((SvFLAGS(sv) & (SVf_ROK | SVf_POK | SVf_NOK | SVf_IOK | SVp_POK | SVp_NOK | SVp_IOK | SVf_IVisUV)) == (SVf_IOK | SVp_IOK))
+        return newSViv(SvIVX(sv));
+    SV *copy = newSV(0);
+    sv_setsv_flags(copy, sv, SV_NOSTEAL | HF_SHARING);
+    return copy;
+}
+
+PERL_STATIC_INLINE SV *hf_mortal_copy(pTHX_ SV *sv)
+{
+    SV *copy = sv_newmortal();
+    sv_setsv_flags(copy, sv, SV_GMAGIC | SV_NOSTEAL | HF_SHARING);
+    return copy;
+}
+
 /* A function of another module that somebody may have replaced: is it still the XSUB that we put there? */
 PERL_STATIC_INLINE bool hf_function_is(GV *gv, XSUBADDR_t xsub)
 {

@@ -25,6 +25,7 @@ typedef struct hf_known_key {
     HEK *hek;
     SV *held;       /* keeps the HEK where it is */
     U32 place;
+    SV *shown;      /* the spelling in %standard_case when it was last asked for, as a shared string; or NULL */
 } hf_known_key;
 
 typedef struct hf_field {
@@ -169,17 +170,22 @@ PERL_STATIC_INLINE SV *key_of_sv(pTHX_ my_cxt_t *c, SV *name)
     return key_of(aTHX_ c, SvPVX_const(name), SvCUR(name));
 }
 
-static U32 place_of_key(pTHX_ my_cxt_t *c, HEK *hek)
+static hf_known_key *known_key(pTHX_ my_cxt_t *c, HEK *hek)
 {
     hf_known_key *known = &c->known[((PTR2UV(hek) >> 4) ^ (PTR2UV(hek) >> 12)) % N_KNOWN];
     if (LIKELY(known->hek == hek))
-        return known->place;
-    SvREFCNT_dec(known->held);
+        return known;
+    if (known->held)
+        sv_2mortal(known->held);
+    if (known->shown)
+        sv_2mortal(known->shown);
     known->hek = NULL;
+    known->shown = NULL;
     known->held = newSVhek(hek);
     if (SvPVX_const(known->held) == HEK_KEY(hek))
         known->hek = hek;
-    return known->place = place_of(HEK_KEY(hek), (STRLEN)HEK_LEN(hek));
+    known->place = place_of(HEK_KEY(hek), (STRLEN)HEK_LEN(hek));
+    return known;
 }
 
 /* What a key is shown as: an element of %standard_case, or NULL for the key itself. Borrowed. */
@@ -193,7 +199,17 @@ static SV *shown_element(pTHX_ my_cxt_t *c, HEK *hek)
 static SV *shown(pTHX_ my_cxt_t *c, HEK *hek)
 {
     SV *sv = shown_element(aTHX_ c, hek);
-    return sv ? newSVsv(sv) : newSVhek(hek);
+    if (!sv)
+        return newSVhek(hek);
+    if (UNLIKELY(!is_name(sv)))
+        return hf_new_copy(aTHX_ sv);
+    hf_known_key *known = known_key(aTHX_ c, hek);
+    if (UNLIKELY(!known->shown || SvCUR(known->shown) != SvCUR(sv) || memNE(SvPVX_const(known->shown), SvPVX_const(sv), SvCUR(sv)))) {
+        if (known->shown)
+            sv_2mortal(known->shown);
+        known->shown = newSVpvn_share(SvPVX_const(sv), (I32)SvCUR(sv), 0);
+    }
+    return newSVhek(SvSHARED_HEK_FROM_PV(SvPVX_const(known->shown)));
 }
 
 /* --- values --- */
@@ -237,9 +253,9 @@ static void set(pTHX_ HV *hv, SV *key, SV *value)
     }
     AV *av = array_of(value);
     if (av && av_len(av) == 0)
-        value = sv_mortalcopy(element(aTHX_ av, 0)); /* the array may be what is replaced */
+        value = hf_mortal_copy(aTHX_ element(aTHX_ av, 0)); /* the array may be what is replaced */
     HE *he = hv_fetch_ent(hv, key, 1, SvSHARED_HASH(key));
-    sv_setsv(HeVAL(he), value);
+    hf_assign(aTHX_ HeVAL(he), value);
 }
 
 /* The end of an array that values are pushed to; copies are made before, for it may be the same array. */
@@ -247,12 +263,12 @@ static void push_value(pTHX_ AV *to, SV *value)
 {
     AV *av = array_of(value);
     if (!av) {
-        av_push(to, newSVsv(value));
+        av_push(to, hf_new_copy(aTHX_ value));
         return;
     }
     SSize_t n = av_len(av) + 1;
     for (SSize_t i = 0; i < n; i++)
-        av_push(to, newSVsv(element(aTHX_ av, i)));
+        av_push(to, hf_new_copy(aTHX_ element(aTHX_ av, i)));
 }
 
 /* header() with a field a second time. */
@@ -269,14 +285,14 @@ static void push_again(pTHX_ HV *hv, SV *key, SV *value)
     if (SvOK(old)) {
         AV *both = newAV();
         SV *rv = sv_2mortal(newRV_noinc((SV *)both));
-        av_push(both, newSVsv(old));
+        av_push(both, hf_new_copy(aTHX_ old));
         push_value(aTHX_ both, value);
-        sv_setsv(old, rv);
+        hf_assign(aTHX_ old, rv);
     }
     else if (from)
         sv_setiv(old, (IV)(av_len(from) + 1)); /* an array in scalar context */
     else
-        sv_setsv(old, value);
+        hf_assign(aTHX_ old, value);
 }
 
 /* push_header(): always an array. */
@@ -289,8 +305,8 @@ static void push_to(pTHX_ HV *hv, SV *key, SV *value)
         av = newAV();
         SV *rv = sv_2mortal(newRV_noinc((SV *)av));
         if (SvOK(old))
-            av_push(av, newSVsv(old));
-        sv_setsv(old, rv);
+            av_push(av, hf_new_copy(aTHX_ old));
+        hf_assign(aTHX_ old, rv);
     }
     push_value(aTHX_ av, value);
 }
@@ -323,13 +339,13 @@ static bool return_values(pTHX_ SV *value, I32 ax, bool join, SV **first)
         return true;
     }
     if (gimme == G_SCALAR) {
-        *first = n == 0 ? &PL_sv_undef : sv_mortalcopy(av ? element(aTHX_ av, 0) : value);
+        *first = n == 0 ? &PL_sv_undef : hf_mortal_copy(aTHX_ av ? element(aTHX_ av, 0) : value);
         return true;
     }
     SV **sp = PL_stack_base + ax - 1;
     EXTEND(sp, n);
     for (SSize_t i = 0; i < n; i++)
-        sp[1 + i] = sv_mortalcopy(av ? element(aTHX_ av, i) : value);
+        sp[1 + i] = hf_mortal_copy(aTHX_ av ? element(aTHX_ av, i) : value);
     PL_stack_sp = sp + n;
     return true;
 }
@@ -416,7 +432,7 @@ static void header(pTHX_ I32 ax, I32 items)
                 push_value(aTHX_ copy, old);
             }
             else if (old)
-                keep = sv_mortalcopy(old);
+                keep = hf_mortal_copy(aTHX_ old);
         }
         if (is_again(&ST(1), i - 1))
             push_again(aTHX_ hv, key, value);
@@ -547,7 +563,7 @@ static XS(headers_remove)
     SP -= items;
     EXTEND(SP, n);
     for (SSize_t i = 0; i < n; i++)
-        SP[1 + i] = sv_mortalcopy(element(aTHX_ values, i));
+        SP[1 + i] = hf_mortal_copy(aTHX_ element(aTHX_ values, i));
     PL_stack_sp = SP + n;
 }
 
@@ -636,7 +652,7 @@ static I32 sorted_fields(pTHX_ my_cxt_t *c, HV *hv, hf_field *list)
             HEK *hek = HeKEY_hek(he);
             if (!is_byte_key(hek) || n == MAX_FIELDS)
                 return HF_NO_FIELD;
-            hf_field field = {hek, HeVAL(he), place_of_key(aTHX_ c, hek)};
+            hf_field field = {hek, HeVAL(he), known_key(aTHX_ c, hek)->place};
             I32 at = n++;
             for (; at > 0 && comes_before(&field, &list[at - 1]); at--)
                 list[at] = list[at - 1];
@@ -698,6 +714,23 @@ static void clean_value(pTHX_ SV *value)
         SvUTF8_off(value);
 }
 
+/* Is it what clean_value() would leave as it is, flags and all? (Before Perl 5.36 a number that a pattern has looked at is a
+ * string as well.) */
+PERL_STATIC_INLINE bool is_clean(SV *value)
+{
+#if PERL_VERSION >= 36
+    if (SvIOK(value) && !SvPOK(value))
+        return true;
+#endif
+    if (!SvPOK(value) || SvROK(value))
+        return false;
+    const char *p = SvPVX_const(value), *end = p + SvCUR(value);
+    for (; p < end; p++)
+        if (*p == '\r' || *p == '\n')
+            return false;
+    return true;
+}
+
 /* Defined, and neither magical nor (where `objects` are not wanted) a reference. */
 PERL_STATIC_INLINE bool is_writable_value(SV *value, bool objects)
 {
@@ -734,24 +767,28 @@ bool hf_headers_flatten(pTHX_ HV *hv, AV *out, bool sorted, bool stored)
     }
     if (total == 0)
         return true;
-    SSize_t first = av_len(out) + 2;
-    av_extend(out, av_len(out) + 2 * total);
+    SSize_t first = AvFILLp(out) + 2;
+    bool late = false; /* is there a value that has to be cleaned? */
+    av_extend(out, AvFILLp(out) + 2 * total);
+    SV **to = AvARRAY(out) + AvFILLp(out) + 1;
     for (I32 i = 0; i < n; i++) {
         HEK *hek = list[i].hek;
         if (HEK_LEN(hek) > 0 && HEK_KEY(hek)[0] == '_')
             continue;
         AV *av = array_of(list[i].value);
-        SSize_t len = av ? av_len(av) + 1 : 1;
+        SSize_t len = av ? AvFILLp(av) + 1 : 1;
         for (SSize_t j = 0; j < len; j++) {
             SV *one = av ? AvARRAY(av)[j] : list[i].value;
             if (av && stored)
                 clean_value(aTHX_ one);
-            av_push(out, shown(aTHX_ c, hek));
-            av_push(out, newSVsv(one));
+            *to++ = shown(aTHX_ c, hek);
+            *to++ = hf_plain_copy(aTHX_ one);
+            AvFILLp(out) += 2;
+            late = late || !is_clean(one);
         }
     }
     /* Last, for objects among them run code of their own. */
-    for (SSize_t i = first; i <= av_len(out); i += 2)
+    for (SSize_t i = first; late && i <= AvFILLp(out); i += 2)
         clean_value(aTHX_ AvARRAY(out)[i]);
     return true;
 }
@@ -849,7 +886,7 @@ static XS(headers_scan)
 
     /* The callback may do anything to the object: what is walked is a list of keys, and each is looked up when its turn comes. */
     AV *keys = (AV *)sv_2mortal((SV *)newAV());
-    SV *code = sv_mortalcopy(ST(1));
+    SV *code = hf_mortal_copy(aTHX_ ST(1));
     (void)sv_2mortal(SvREFCNT_inc_simple_NN((SV *)hv));
     for (I32 i = 0; i < n; i++)
         av_push(keys, newSVhek(list[i].hek));
@@ -860,7 +897,7 @@ static XS(headers_scan)
             continue;
         SV *value = value_at(aTHX_ hv, key);
         AV *av = value ? array_of(value) : NULL;
-        value = value ? sv_mortalcopy(value) : sv_newmortal(); /* holds the array, too */
+        value = value ? hf_mortal_copy(aTHX_ value) : sv_newmortal(); /* holds the array, too */
         for (SSize_t j = 0; av ? j <= av_len(av) : j == 0; j++) {
             SV *one = value;
             if (av) {
@@ -916,7 +953,7 @@ static XS(headers_field_names)
 
 static bool is_content(pTHX_ my_cxt_t *c, HEK *hek)
 {
-    U32 place = place_of_key(aTHX_ c, hek);
+    U32 place = known_key(aTHX_ c, hek)->place;
     return (place > FIRST_ENTITY && place != UNORDERED) || (HEK_LEN(hek) >= 8 && memEQ(HEK_KEY(hek), "content-", 8));
 }
 
@@ -940,7 +977,7 @@ static XS(headers_remove_content)
         SV *key = AvARRAY(keys)[i];
         SV *value = hv_delete_ent(hv, key, taken ? 0 : G_DISCARD, SvSHARED_HASH(key));
         if (taken)
-            (void)hv_store_ent(taken, key, value ? newSVsv(value) : newSV(0), SvSHARED_HASH(key));
+            (void)hv_store_ent(taken, key, value ? hf_new_copy(aTHX_ value) : newSV(0), SvSHARED_HASH(key));
     }
     if (!taken)
         XSRETURN(0);
@@ -984,13 +1021,13 @@ static XS(headers_clone)
                     SV *one = AvARRAY(av)[j];
                     if (!one || !is_cloneable(one) || SvREFCNT(one) != 1)
                         ORIGINAL("clone");
-                    av_push(twins, newSVsv(one));
+                    av_push(twins, hf_new_copy(aTHX_ one));
                 }
                 continue;
             }
             if (!is_cloneable(value) || SvREFCNT(value) != 1)
                 ORIGINAL("clone");
-            (void)hv_store(copy, HeKEY(he), HeKLEN(he), newSVsv(value), HeHASH(he));
+            (void)hv_store(copy, HeKEY(he), HeKLEN(he), hf_new_copy(aTHX_ value), HeHASH(he));
         }
     }
     ST(0) = sv_bless(rv, SvSTASH((SV *)hv));
@@ -1035,7 +1072,7 @@ static void single(pTHX_ I32 ix, I32 ax, I32 items)
         SV **svp = hv_fetch(hv, accessors[ix].field, (I32)accessors[ix].len, 0);
         old = svp ? *svp : &PL_sv_undef;
         AV *av = array_of(old);
-        ST(0) = sv_mortalcopy(av ? element(aTHX_ av, 0) : old);
+        ST(0) = hf_mortal_copy(aTHX_ av ? element(aTHX_ av, 0) : old);
         XSRETURN(1);
     }
     SV *key = key_of(aTHX_ c, accessors[ix].field, accessors[ix].len);
@@ -1044,7 +1081,7 @@ static void single(pTHX_ I32 ix, I32 ax, I32 items)
         old = value_at(aTHX_ hv, key);
         AV *av = old ? array_of(old) : NULL;
         if (av ? av_len(av) >= 0 : old && SvOK(old))
-            result = sv_mortalcopy(av ? element(aTHX_ av, 0) : old);
+            result = hf_mortal_copy(aTHX_ av ? element(aTHX_ av, 0) : old);
     }
     set(aTHX_ hv, key, ST(1));
     if (!result && GIMME_V == G_LIST)
@@ -1124,7 +1161,7 @@ static void content_type(pTHX_ I32 ax, I32 items)
         }
     }
     if (items >= 2)
-        sv_setsv(HeVAL(he), ST(1));
+        hf_assign(aTHX_ HeVAL(he), ST(1));
     if (gimme == G_VOID)
         XSRETURN(0);
     if (!type)

@@ -8,16 +8,29 @@ static HV *object(pTHX_ SV *self);
 /* Returns one value from an XSUB in any context, as the last statement of a sub does. */
 #define RETURN_ONE(sv) do { ST(0) = (sv); XSRETURN(1); } while (0)
 
-static SV *field(pTHX_ HV *hv, const char *name, I32 len)
+enum { STATUS, BODY, HEADERS, COOKIES, N_FIELDS };
+static struct {
+    const char *name;
+    I32 len;
+    U32 hash;
+} fields[N_FIELDS] = {{"status", 6, 0}, {"body", 4, 0}, {"headers", 7, 0}, {"cookies", 7, 0}};
+
+PERL_STATIC_INLINE SV *field(pTHX_ HV *hv, int which)
 {
-    SV **svp = hv_fetch(hv, name, len, 0);
+    SV **svp = (SV **)hv_common(hv, NULL, fields[which].name, (STRLEN)fields[which].len, 0, HV_FETCH_JUST_SV, NULL, fields[which].hash);
     return svp ? *svp : NULL;
+}
+
+PERL_STATIC_INLINE SV *lvalue(pTHX_ HV *hv, int which)
+{
+    return *(SV **)hv_common(hv, NULL, fields[which].name, (STRLEN)fields[which].len, 0, HV_FETCH_JUST_SV | HV_FETCH_LVALUE, NULL,
+                             fields[which].hash);
 }
 
 /* The object of $self->headers, made if there is none: a reference. NULL if the original has to. Borrowed. */
 static SV *headers_of(pTHX_ HV *hv)
 {
-    SV *headers = field(aTHX_ hv, "headers", 7);
+    SV *headers = field(aTHX_ hv, HEADERS);
     if (headers && SvROK(headers))
         return SvAMAGIC(headers) ? NULL : headers;
     if (headers && SvTRUE(headers))
@@ -26,37 +39,36 @@ static SV *headers_of(pTHX_ HV *hv)
     if (!fresh)
         return NULL;
     (void)sv_2mortal(fresh);
-    SV **svp = hv_fetchs(hv, "headers", 1);
-    sv_setsv(*svp, fresh);
-    return *svp;
+    SV *to = lvalue(aTHX_ hv, HEADERS);
+    hf_assign(aTHX_ to, fresh);
+    return to;
 }
 
 /* --- accessors --- */
 
-enum { BODY, STATUS, CONTENT, CODE };
+enum { A_BODY, A_STATUS, A_CONTENT, A_CODE };
 static const struct {
-    const char *name;
-    I32 len;
+    int field;
     const char *original;
-} fields[] = {
-    {"body", 4, "Plack::Response::body"},
-    {"status", 6, "Plack::Response::status"},
-    {"body", 4, "Plack::Response::content"},
-    {"status", 6, "Plack::Response::code"},
+} accessors[] = {
+    {BODY, "Plack::Response::body"},
+    {STATUS, "Plack::Response::status"},
+    {BODY, "Plack::Response::content"},
+    {STATUS, "Plack::Response::code"},
 };
 
 /* What is stored by a call of an accessor: its argument, or an array of its arguments. */
 static void store(pTHX_ SV *to, I32 ax, I32 items)
 {
     if (items == 2) {
-        sv_setsv(to, ST(1));
+        hf_assign(aTHX_ to, ST(1));
         return;
     }
     AV *av = newAV();
     SV *rv = sv_2mortal(newRV_noinc((SV *)av));
     for (I32 i = 1; i < items; i++)
-        av_push(av, newSVsv(ST(i)));
-    sv_setsv(to, rv);
+        av_push(av, hf_new_copy(aTHX_ ST(i)));
+    hf_assign(aTHX_ to, rv);
 }
 
 static XS(response_accessor)
@@ -65,18 +77,18 @@ static XS(response_accessor)
     dXSI32;
     HV *hv;
     if (items < 1 || !(hv = object(aTHX_ ST(0)))) {
-        hf_acc_original(aTHX_ fields[ix].original, ax, items);
+        hf_acc_original(aTHX_ accessors[ix].original, ax, items);
         return;
     }
     if (items == 1) {
-        SV *value = field(aTHX_ hv, fields[ix].name, fields[ix].len);
-        RETURN_ONE(value ? sv_mortalcopy(value) : &PL_sv_undef);
+        SV *value = field(aTHX_ hv, accessors[ix].field);
+        RETURN_ONE(value ? hf_mortal_copy(aTHX_ value) : &PL_sv_undef);
     }
-    SV **svp = hv_fetch(hv, fields[ix].name, fields[ix].len, 1);
-    store(aTHX_ *svp, ax, items);
+    SV *to = lvalue(aTHX_ hv, accessors[ix].field);
+    store(aTHX_ to, ax, items);
     if (GIMME_V == G_VOID)
         XSRETURN(0);
-    RETURN_ONE(sv_mortalcopy(*svp));
+    RETURN_ONE(hf_mortal_copy(aTHX_ to));
 }
 
 /* Replaces the headers by what an array, a hash or an object says. False if the original has to. */
@@ -118,8 +130,8 @@ static bool set_headers(pTHX_ HV *hv, SV *from)
         if (n && (!fresh || !hf_headers_set_pairs(aTHX_ fresh, pairs, n)))
             return false;
     }
-    SV **svp = hv_fetchs(hv, "headers", 1);
-    sv_setsv(*svp, headers);
+    SV *to = lvalue(aTHX_ hv, HEADERS);
+    hf_assign(aTHX_ to, headers);
     return true;
 }
 
@@ -132,12 +144,12 @@ static XS(response_headers)
     if (items > 1) {
         if (!set_headers(aTHX_ hv, ST(1)))
             ORIGINAL("headers");
-        RETURN_ONE(sv_mortalcopy(field(aTHX_ hv, "headers", 7)));
+        RETURN_ONE(hf_mortal_copy(aTHX_ field(aTHX_ hv, HEADERS)));
     }
     SV *headers = headers_of(aTHX_ hv);
     if (!headers)
         ORIGINAL("headers");
-    RETURN_ONE(sv_mortalcopy(headers));
+    RETURN_ONE(hf_mortal_copy(aTHX_ headers));
 }
 
 static XS(response_cookies)
@@ -146,14 +158,14 @@ static XS(response_cookies)
     HV *hv;
     if (items < 1 || !(hv = object(aTHX_ ST(0))))
         ORIGINAL("cookies");
-    SV **svp = hv_fetchs(hv, "cookies", 1);
+    SV *to = lvalue(aTHX_ hv, COOKIES);
     if (items > 1)
-        sv_setsv(*svp, ST(1));
-    else if (SvROK(*svp) ? SvAMAGIC(*svp) : SvTRUE(*svp))
+        hf_assign(aTHX_ to, ST(1));
+    else if (SvROK(to) ? SvAMAGIC(to) : SvTRUE(to))
         ORIGINAL("cookies");
-    else if (!SvROK(*svp))
-        sv_setsv(*svp, sv_2mortal(newRV_noinc((SV *)newHV())));
-    RETURN_ONE(sv_mortalcopy(*svp));
+    else if (!SvROK(to))
+        hf_assign(aTHX_ to, sv_2mortal(newRV_noinc((SV *)newHV())));
+    RETURN_ONE(hf_mortal_copy(aTHX_ to));
 }
 
 /* Header methods go to the object of headers, be it what it may. */
@@ -209,15 +221,15 @@ static XS(response_redirect)
     SV *pair[2];
     pair[0] = sv_2mortal(newSVpvs("Location"));
     if (items >= 2) {
-        SV *old = field(aTHX_ hash, "location", 8);
+        SV **old = hv_fetchs(hash, "location", 0);
         pair[1] = ST(1);
-        if ((old && SvROK(old)) || !hf_headers_set_pairs(aTHX_ hash, pair, 2))
+        if ((old && SvROK(*old)) || !hf_headers_set_pairs(aTHX_ hash, pair, 2))
             ORIGINAL("redirect");
-        SV **svp = hv_fetchs(hv, "status", 1);
+        SV *to = lvalue(aTHX_ hv, STATUS);
         if (items >= 3 && SvTRUE(ST(2)))
-            sv_setsv(*svp, ST(2));
+            hf_assign(aTHX_ to, ST(2));
         else
-            sv_setiv(*svp, 302);
+            sv_setiv(to, 302);
         XSRETURN(0);
     }
     EXTEND(sp, 1);
@@ -242,11 +254,11 @@ static XS(response_new)
         if (SvGMAGICAL(ST(i)))
             ORIGINAL("new");
     if (items > 1 && SvOK(ST(1)))
-        (void)hv_stores(hv, "status", newSVsv(ST(1)));
+        hf_assign(aTHX_ lvalue(aTHX_ hv, STATUS), ST(1));
     if (items > 2 && SvOK(ST(2)) && !set_headers(aTHX_ hv, ST(2)))
         ORIGINAL("new");
     if (items > 3 && SvOK(ST(3)))
-        (void)hv_stores(hv, "body", newSVsv(ST(3)));
+        hf_assign(aTHX_ lvalue(aTHX_ hv, BODY), ST(3));
     RETURN_ONE(self);
 }
 
@@ -260,11 +272,11 @@ static void push_cookies(pTHX_ HV *cookies, AV *out)
     (void)sv_2mortal(SvREFCNT_inc_simple_NN((SV *)cookies));
     hv_iterinit(cookies);
     while ((he = hv_iternext(cookies)))
-        av_push(names, newSVsv(hv_iterkeysv(he)));
+        av_push(names, hf_new_copy(aTHX_ hv_iterkeysv(he)));
     for (SSize_t i = 0; i <= av_len(names); i++) {
         SV *name = AvARRAY(names)[i];
         he = hv_fetch_ent(cookies, name, 0, 0);
-        SV *value = he ? sv_mortalcopy(HeVAL(he)) : &PL_sv_undef;
+        SV *value = he ? hf_mortal_copy(aTHX_ HeVAL(he)) : &PL_sv_undef;
         CV *bake = get_cv("Cookie::Baker::bake_cookie", 0);
         if (!bake)
             croak("Undefined subroutine &Cookie::Baker::bake_cookie called");
@@ -279,7 +291,7 @@ static void push_cookies(pTHX_ HV *cookies, AV *out)
         SV *cookie = POPs;
         PUTBACK;
         av_push(out, newSVpvs("Set-Cookie"));
-        av_push(out, newSVsv(cookie));
+        av_push(out, hf_new_copy(aTHX_ cookie));
     }
 }
 
@@ -287,17 +299,21 @@ static void push_cookies(pTHX_ HV *cookies, AV *out)
  * has to look at an object. */
 static SV *body_of(pTHX_ HV *hv)
 {
-    SV *body = field(aTHX_ hv, "body", 4);
+    SV *body = field(aTHX_ hv, BODY);
     AV *av;
     if (body && SvROK(body)) {
         if (SvOBJECT(SvRV(body)) && SvAMAGIC(body))
             return NULL;
-        return newSVsv(body);
+        return hf_plain_copy(aTHX_ body);
     }
     av = newAV();
-    if (body && SvOK(body))
-        av_push(av, newSVsv(body));
-    return newRV_noinc((SV *)av);
+    SV *rv = newRV_noinc((SV *)av);
+    if (body && SvOK(body)) {
+        av_extend(av, 0);
+        AvARRAY(av)[0] = hf_plain_copy(aTHX_ body);
+        AvFILLp(av) = 0;
+    }
+    return rv;
 }
 
 static XS(response_body)
@@ -324,8 +340,8 @@ static XS(response_finalize)
 
     if (items < 1 || !(hv = object(aTHX_ ST(0))))
         ORIGINAL("finalize");
-    status = field(aTHX_ hv, "status", 6);
-    jar = field(aTHX_ hv, "cookies", 7);
+    status = field(aTHX_ hv, STATUS);
+    jar = field(aTHX_ hv, COOKIES);
     if (!status || !hf_acc_is_plain(status) || !SvTRUE(status)
         || (jar && SvOK(jar) && (!SvROK(jar) || SvTYPE(SvRV(jar)) != SVt_PVHV || SvOBJECT(SvRV(jar)) || SvRMAGICAL(SvRV(jar)))))
         ORIGINAL("finalize");
@@ -338,22 +354,23 @@ static XS(response_finalize)
     if (!hf_headers_flatten(aTHX_ hash, list, true, false))
         ORIGINAL("finalize");
 
-    SV **svp = hv_fetchs(hv, "cookies", 1);
-    if (!SvROK(*svp)) {
-        SV *rv = newRV_noinc((SV *)newHV());
-        sv_setsv(*svp, sv_2mortal(rv));
+    jar = field(aTHX_ hv, COOKIES);
+    if (!jar || !SvROK(jar)) {
+        jar = lvalue(aTHX_ hv, COOKIES);
+        hf_assign(aTHX_ jar, sv_2mortal(newRV_noinc((SV *)newHV())));
     }
-    cookies = (HV *)SvRV(*svp);
+    cookies = (HV *)SvRV(jar);
     if (HvUSEDKEYS(cookies) > 0) {
         push_cookies(aTHX_ cookies, list);
-        status = field(aTHX_ hv, "status", 6);
+        status = field(aTHX_ hv, STATUS);
     }
 
     AV *answer = newAV();
     SV *answer_rv = sv_2mortal(newRV_noinc((SV *)answer));
     av_extend(answer, 2);
-    av_push(answer, status ? newSVsv(status) : newSV(0));
-    av_push(answer, SvREFCNT_inc_simple_NN(list_rv));
+    AvARRAY(answer)[0] = status ? hf_plain_copy(aTHX_ status) : newSV(0);
+    AvARRAY(answer)[1] = SvREFCNT_inc_simple_NN(list_rv);
+    AvFILLp(answer) = 1;
     SV *body = body_of(aTHX_ hv);
     if (!body) { /* an object with overloading */
         CV *original = hf_acc_original_cv(aTHX_ "Plack::Response::_body");
@@ -363,7 +380,7 @@ static XS(response_finalize)
         PUTBACK;
         call_sv((SV *)original, G_SCALAR);
         SPAGAIN;
-        body = newSVsv(POPs);
+        body = hf_new_copy(aTHX_ POPs);
         PUTBACK;
     }
     av_push(answer, body);
@@ -372,8 +389,8 @@ static XS(response_finalize)
 }
 
 static const hf_term methods[] = {
-    {"status", response_accessor, STATUS},
-    {"body", response_accessor, BODY},
+    {"status", response_accessor, A_STATUS},
+    {"body", response_accessor, A_BODY},
     {"headers", response_headers, -1},
     {"cookies", response_cookies, -1},
     {"location", response_location, -1},
@@ -389,11 +406,14 @@ static HV *object(pTHX_ SV *self)
 
 void hf_acc_boot_response(pTHX)
 {
+    for (int i = 0; i < N_FIELDS; i++)
+        PERL_HASH(fields[i].hash, fields[i].name, (STRLEN)fields[i].len);
+    hf_acc_boot_util(aTHX);
     (void)hf_acc_sub(aTHX_ "Response::new", response_new, 0);
-    (void)hf_acc_sub(aTHX_ "Response::body", response_accessor, BODY);
-    (void)hf_acc_sub(aTHX_ "Response::status", response_accessor, STATUS);
-    (void)hf_acc_sub(aTHX_ "Response::content", response_accessor, CONTENT);
-    (void)hf_acc_sub(aTHX_ "Response::code", response_accessor, CODE);
+    (void)hf_acc_sub(aTHX_ "Response::body", response_accessor, A_BODY);
+    (void)hf_acc_sub(aTHX_ "Response::status", response_accessor, A_STATUS);
+    (void)hf_acc_sub(aTHX_ "Response::content", response_accessor, A_CONTENT);
+    (void)hf_acc_sub(aTHX_ "Response::code", response_accessor, A_CODE);
     (void)hf_acc_sub(aTHX_ "Response::headers", response_headers, 0);
     (void)hf_acc_sub(aTHX_ "Response::cookies", response_cookies, 0);
     (void)hf_acc_sub(aTHX_ "Response::header", response_shortcut, HEADER);
