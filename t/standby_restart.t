@@ -10,7 +10,9 @@ use Hydrofoil::TestStandby;
 
 plan skip_all => 'needs /proc' if !-r '/proc/self/stat';
 
-my $app = gated_app();
+my $app = gated_app(more => <<'END');
+    $env->{'psgix.harakiri.commit'} = 1 if $path =~ m{^/note/n\d*00$};
+END
 
 # A process that keeps asking on n connections, numbering its requests, until it is told to stop. What it returns then:
 # { asked, failed => [ what went wrong, ... ] }.
@@ -171,6 +173,15 @@ sub wait_for_replacements {
 
     ok $server->stop, 'it stops';
 }
+
+check 'psgix.harakiri costs keep-alive clients nothing' => sub {
+    my $server = start_server(app => $app, args => [ '--workers', 3 ]);
+    my $stop = counting_client($server, 5);
+    ok poll_until(sub { $server->recorded > 1000 }, 40), 'many requests';
+    is_exactly_once($server, $stop->());
+    like $server->log, qr/leaves \(harakiri\)/, 'workers have left meanwhile';
+    ok $server->stop, 'it stops';
+};
 
 for my $workers (1, 3) {
     my $server = start_server(app => $app, args => [ '--workers', $workers, '--max-requests', 40 ]);

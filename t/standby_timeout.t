@@ -28,12 +28,21 @@ my $app = gated_app(more => <<"END");
             Deep::inside();
         };
     }
+    if (\$path =~ m{^/later(/begun)?}) {
+        my \$begun = \$1;
+        return sub {
+            my \$responder = shift;
+            main::record("later \$\$");
+            push \@later, \$begun ? \$responder->([ 200, [ 'Content-Type' => 'text/plain' ] ]) : \$responder;
+            \$later[-1]->write("the beginning\\n") if \$begun;
+        };
+    }
     if (\$path eq '/stuck') {
         main::record("stuck \$\$");
         Deep::inside();
     }
 END
-$app = "package Deep; sub inside { my \$until = time + 60; Time::HiRes::sleep(0.05) while time < \$until } package main;\n$app";
+$app = "my \@later;\npackage Deep; sub inside { my \$until = time + 60; Time::HiRes::sleep(0.05) while time < \$until } package main;\n$app";
 
 sub worker_of { my ($server, $word) = @_; return (map { /^\Q$word\E (\d+)/ ? $1 : () } $server->recorded)[0] }
 
@@ -128,6 +137,27 @@ sub is_replaced {
         is fact($file->read_response('PUT'), 'length'), 300_000, 'a body in a file';
         is $idle->ask('GET /')->status, 200, 'an idle one';
         ok poll_until(sub { !kill 0, $pid }), 'the worker is gone';
+    };
+
+    check 'what the same worker was to answer later ends, too' => sub {
+        $server->forget_recorded;
+        my $client = client_of($server);
+        my $pid = fact($client->ask('GET /'), 'pid');
+        my ($later, $begun, $stuck) = client_of($server, $pid, 3);
+        $later->send(req('GET /later'));
+        $begun->send(req('GET /later/begun'));
+        ok poll_until(sub { 2 == grep { $_ eq "later $pid" } $server->recorded }), 'two are waiting for their answers';
+        $begun->read_at_least(1);
+        $stuck->send(req('GET /stuck'));
+        ok poll_until(sub { worker_of($server, 'stuck') }), 'a worker is stuck';
+        SKIP: {
+            skip 'it was moved', 4 if worker_of($server, 'stuck') != $pid;
+            is $stuck->read_response('GET')->status, 504, 'the stuck one';
+            is $later->read_response('GET')->status, 503, 'one that has no answer yet';
+            my $rest = $begun->read_until_close;
+            like $rest, qr/the beginning/, 'one whose answer had begun';
+            unlike $rest, qr/\r\n0\r\n/, 'is cut';
+        }
     };
 
     check 'a slow reader has its time though the worker that answered it has been given up' => sub {
