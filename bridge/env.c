@@ -136,13 +136,29 @@ static U32 learned_key(pTHX_ hf_worker *w, const char *name, STRLEN len)
 static int lazy_io_get(pTHX_ SV *sv, MAGIC *mg);
 static int lazy_informational_get(pTHX_ SV *sv, MAGIC *mg);
 
-static const MGVTBL lazy_io = {lazy_io_get, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
-static const MGVTBL lazy_informational = {lazy_informational_get, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+static int lazy_dup(pTHX_ MAGIC *mg, CLONE_PARAMS *params);
+
+static const MGVTBL lazy_io = {lazy_io_get, NULL, NULL, NULL, NULL, NULL, lazy_dup, NULL};
+static const MGVTBL lazy_informational = {lazy_informational_get, NULL, NULL, NULL, NULL, NULL, lazy_dup, NULL};
 
 typedef struct lazy_data {
     hf_worker *w;
     hf_env *env;
 } lazy_data;
+
+/* The request that it stands for. A copy that a thread of the application got stands for none. */
+static hf_request *lazy_request(const lazy_data *d)
+{
+    return d->env ? d->env->request_of_lazy : NULL;
+}
+
+static int lazy_dup(pTHX_ MAGIC *mg, CLONE_PARAMS *params)
+{
+    PERL_UNUSED_CONTEXT;
+    PERL_UNUSED_ARG(params);
+    ((lazy_data *)mg->mg_ptr)->env = NULL;
+    return 0;
+}
 
 static int lazy_set(pTHX_ SV *sv, const MGVTBL *vtbl, SV *value)
 {
@@ -189,7 +205,7 @@ static SV *make_io(pTHX_ hf_worker *w, hf_request *r)
 static int lazy_io_get(pTHX_ SV *sv, MAGIC *mg)
 {
     lazy_data *d = (lazy_data *)mg->mg_ptr;
-    hf_request *r = d->env->request_of_lazy;
+    hf_request *r = lazy_request(d);
     hf_worker *w = d->w;
     return lazy_set(aTHX_ sv, &lazy_io, r ? make_io(aTHX_ w, r) : NULL);
 }
@@ -197,7 +213,7 @@ static int lazy_io_get(pTHX_ SV *sv, MAGIC *mg)
 static int lazy_informational_get(pTHX_ SV *sv, MAGIC *mg)
 {
     lazy_data *d = (lazy_data *)mg->mg_ptr;
-    hf_request *r = d->env->request_of_lazy;
+    hf_request *r = lazy_request(d);
     return lazy_set(aTHX_ sv, &lazy_informational, r ? hf_stream_informational(aTHX_ d->w, r) : NULL);
 }
 
@@ -207,7 +223,7 @@ static SV *lazy_new(pTHX_ hf_worker *w, hf_env *env, const MGVTBL *vtbl)
     lazy_data d;
     d.w = w;
     d.env = env;
-    sv_magicext(sv, NULL, PERL_MAGIC_ext, (MGVTBL *)vtbl, (const char *)&d, sizeof(d));
+    sv_magicext(sv, NULL, PERL_MAGIC_ext, (MGVTBL *)vtbl, (const char *)&d, sizeof(d))->mg_flags |= MGf_DUP;
     return sv;
 }
 

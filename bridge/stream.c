@@ -97,11 +97,20 @@ void hf_call_settle(pTHX_ hf_call *call)
 
 /* --- magic that ties a call or a request to a code reference --- */
 
+/* A thread that the application starts gets copies of all that perl knows. They stand for nothing. */
+static int forget(pTHX_ MAGIC *mg, CLONE_PARAMS *params)
+{
+    PERL_UNUSED_CONTEXT;
+    PERL_UNUSED_ARG(params);
+    mg->mg_ptr = NULL;
+    return 0;
+}
+
 static int responder_free(pTHX_ SV *sv, MAGIC *mg);
-static const MGVTBL responder_vtbl = {NULL, NULL, NULL, NULL, responder_free, NULL, NULL, NULL};
+static const MGVTBL responder_vtbl = {NULL, NULL, NULL, NULL, responder_free, NULL, forget, NULL};
 
 static int informational_free(pTHX_ SV *sv, MAGIC *mg);
-static const MGVTBL informational_vtbl = {NULL, NULL, NULL, NULL, informational_free, NULL, NULL, NULL};
+static const MGVTBL informational_vtbl = {NULL, NULL, NULL, NULL, informational_free, NULL, forget, NULL};
 
 static void *magic_of(pTHX_ CV *cv, const MGVTBL *vtbl)
 {
@@ -117,6 +126,7 @@ static CV *code_with(pTHX_ XSUBADDR_t xsub, const MGVTBL *vtbl, void *ptr)
     CV *cv = newXS(NULL, xsub, (char *)__FILE__);
     MAGIC *mg = sv_magicext((SV *)cv, NULL, PERL_MAGIC_ext, (MGVTBL *)vtbl, NULL, 0);
     mg->mg_ptr = (char *)ptr;
+    mg->mg_flags |= MGf_DUP;
     return cv;
 }
 
@@ -150,7 +160,7 @@ static int responder_free(pTHX_ SV *sv, MAGIC *mg)
 {
     hf_call *call = (hf_call *)mg->mg_ptr;
     PERL_UNUSED_ARG(sv);
-    if (hf_in_child(call->w))
+    if (!call || hf_in_child(call->w))
         return 0;
     call->responder_alive = FALSE;
     if (!call->in_app && !call->responded && call->r && !PL_dirty) {
@@ -168,7 +178,9 @@ XS(XS_Hydrofoil_responder)
     bool refused = FALSE;
     if (items != 1)
         croak("Usage: $responder->([ $status, $headers, $body ])");
-    if (!call || call->responded)
+    if (!call)
+        croak("A thread of the application cannot answer requests: that is the worker's");
+    if (call->responded)
         croak("The responder was called twice");
     if (hf_in_child(call->w))
         croak(IN_CHILD);
@@ -366,7 +378,7 @@ static int informational_free(pTHX_ SV *sv, MAGIC *mg)
 {
     informational *i = (informational *)mg->mg_ptr;
     PERL_UNUSED_ARG(sv);
-    if (hf_in_child(i->w))
+    if (!i || hf_in_child(i->w))
         return 0;
     hf_engine_lock(i->w->engine);
     hf_request_unref(i->r);
@@ -435,8 +447,16 @@ SV *hf_stream_informational(pTHX_ hf_worker *w, hf_request *r)
     return newRV_noinc((SV *)code_with(aTHX_ XS_Hydrofoil_informational, &informational_vtbl, i));
 }
 
+XS(XS_Hydrofoil_Writer_CLONE_SKIP)
+{
+    dXSARGS;
+    PERL_UNUSED_VAR(items);
+    XSRETURN_YES;
+}
+
 void hf_stream_setup(pTHX)
 {
+    newXS("Hydrofoil::Writer::CLONE_SKIP", XS_Hydrofoil_Writer_CLONE_SKIP, __FILE__);
     newXS("Hydrofoil::Writer::write", XS_Hydrofoil_Writer_write, __FILE__);
     newXS("Hydrofoil::Writer::close", XS_Hydrofoil_Writer_close, __FILE__);
     newXS("Hydrofoil::Writer::DESTROY", XS_Hydrofoil_Writer_DESTROY, __FILE__);

@@ -38,7 +38,7 @@ void hf_worker_log(pTHX_ hf_worker *w, const char *fmt, ...)
 /* --- processes that the application forks --- */
 
 static unsigned forks;    /* that this process came out of */
-static unsigned children; /* that it forked itself */
+static _Atomic unsigned children; /* that it forked itself */
 
 static void count_fork(void)
 {
@@ -162,7 +162,6 @@ static void run_request(pTHX_ hf_worker *w, hf_request *r)
     LEAVE;
     hf_call_settle(aTHX_ &call);
     hf_standby_leave_app(w->engine);
-    w->engine->forked = children != 0;
 }
 
 /* A request that is answered later has news. With the lock. */
@@ -363,6 +362,7 @@ hf_worker *hf_worker_new(pTHX_ HV *o)
     if ((sv = option(aTHX_ o, "tmpdir")))
         c.tmpdir = SvPV_nolen(sv);
     c.log = engine_log;
+    c.children = &children;
     c.standby = option_flag(aTHX_ o, "standby", FALSE);
     c.alone = option_flag(aTHX_ o, "alone", FALSE);
     c.standby_grace = option_ms(aTHX_ o, "standby_grace", c.standby_grace);

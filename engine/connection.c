@@ -105,7 +105,7 @@ void hf_conn_close(hf_conn *c)
 /* Closes in good order: the client sees the end even if a child of the application holds a copy of the descriptor. */
 static void end(hf_conn *c)
 {
-    if (HF_UNLIKELY(c->engine->forked))
+    if (HF_UNLIKELY(c->copied || hf_engine_has_forked(c->engine)))
         shutdown(c->fd, SHUT_WR);
     hf_conn_close(c);
 }

@@ -59,6 +59,7 @@ typedef struct hf_conn {
     bool pipelines;        /* the client has sent a request before it had the answer to the one before */
     bool may_send;         /* the client expects the connection to go on: its next request may be on the way */
     bool reading_paused;   /* enough was read ahead */
+    bool copied;           /* it was with a worker whose children may hold copies of its descriptor */
     hf_address peer;
 } hf_conn;
 

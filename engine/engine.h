@@ -57,6 +57,7 @@ typedef struct hf_config {
     int run_send_fd, run_receive_fd; /* the run queue (runqueue.h); -1: there is none. The caller's, not closed */
     void (*stuck)(void *log_arg);    /* called by the standby thread a second before request_timeout; may be NULL */
     void (*given_up)(void *log_arg); /* and by then: the process is about to leave; may be NULL */
+    const _Atomic unsigned *children; /* how often this process has forked: they may hold copies of connections. Or NULL */
     int parent_pid;                  /* stop when this is no longer the parent; 0: do not look */
     const char *server_name;         /* what the Server header says; NULL: no such header. Copied. */
     const char *tmpdir;              /* where large bodies go. Copied. */
@@ -110,7 +111,6 @@ typedef struct hf_engine {
     pthread_cond_t nap;
     int wake_fds[2];              /* interrupts the poller: [0] is read, [1] written (the same eventfd on Linux) */
 
-    bool forked;                  /* set by the layer above: children of this process may hold copies of its descriptors */
     bool handover;                /* draining gives connections to the other workers rather than ending them */
     bool taking;                  /* the run queue is in the poller */
     bool queue_was_empty;         /* at the end of the last turn, when draining with no connection left */
@@ -199,6 +199,10 @@ void hf_engine_pause_accepting(hf_engine *e, uint32_t ms);
 /* The kernel wakes the first of those that wait for a listening socket: goes to the end of their queue, so that idle workers
  * take turns in accepting. */
 void hf_engine_rotate(hf_engine *e, hf_listener *l);
+static inline bool hf_engine_has_forked(const hf_engine *e)
+{
+    return e->config.children && *e->config.children;
+}
 static inline bool hf_engine_draining(const hf_engine *e)
 {
     return e->drain_until != 0;

@@ -22,7 +22,7 @@
 #define MSG_CMSG_CLOEXEC 0
 #endif
 
-enum { HAS_BODY = 1, BODY_IN_FILE = 2, BYTES_IN_FILE = 4, AT_EOF = 8, PIPELINES = 16 };
+enum { HAS_BODY = 1, BODY_IN_FILE = 2, BYTES_IN_FILE = 4, AT_EOF = 8, PIPELINES = 16, COPIED = 32 };
 
 /* What a connection is, beside its descriptor and its bytes. Both ends are the same program. */
 typedef struct move_record {
@@ -134,7 +134,7 @@ bool hf_runqueue_send(hf_engine *e, hf_conn *c)
     rec.listener = number_of(e, c->listener);
     rec.n_requests = c->n_requests;
     rec.peer = c->peer;
-    rec.flags = (c->eof ? AT_EOF : 0u) | (c->pipelines ? PIPELINES : 0u);
+    rec.flags = (c->eof ? AT_EOF : 0u) | (c->pipelines ? PIPELINES : 0u) | (c->copied || hf_engine_has_forked(e) ? COPIED : 0u);
     if (r && c->state == HF_CONN_BUSY)
         rec.ready_at = r->ready_at;
     if (c->timer.deadline)
@@ -240,6 +240,7 @@ static bool adopt(hf_engine *e, const move_record *rec, const char *bytes, int f
     c->peer = rec->peer;
     c->n_requests = rec->n_requests;
     c->eof = rec->flags & AT_EOF;
+    c->copied = rec->flags & COPIED;
     c->pipelines = rec->flags & PIPELINES;
     if (rec->n_bytes) {
         c->in = hf_buf_get(&e->bufs, rec->n_bytes);

@@ -13,7 +13,7 @@ use Hydrofoil::Accelerate only => [];
 # The originals and ours in one process, on the same bodies.
 my $seed = $ENV{HYDROFOIL_TEST_SEED} || 20260101;
 srand $seed;
-my $rounds = $ENV{HYDROFOIL_TEST_ROUNDS} || 800;
+my $rounds = $ENV{HYDROFOIL_TEST_ROUNDS} || 500;
 
 local $SIG{ALRM} = sub { die "took too long\n" };
 alarm 600;
@@ -422,14 +422,15 @@ subtest 'limits that the original has not' => sub {
 };
 
 subtest 'what cannot be written is said when the name is asked for' => sub {
-    plan skip_all => 'root writes anywhere' if !$>;
     my $dir = File::Temp->newdir;
-    local $ENV{TMPDIR} = "$dir";
+    mkdir "$dir/sub" or die $!;
+    local $ENV{TMPDIR} = "$dir/sub";
     my $req = Plack::Request->new(request($form, 'b'));
     my ($upload) = $req->uploads->get_all('file');
-    chmod 0500, $dir or die $!;
-    ok !eval { $upload->path; 1 }, 'dies';
-    chmod 0700, $dir or die $!;
+    rmdir "$dir/sub" or die $!;
+    ok !eval { my $path = $upload->path; 1 }, 'dies';
+    like $@, qr/^Could not write to file handle: '.+' at /, 'and says why';
+    mkdir "$dir/sub" or die $!;
     is slurp($upload->path), 'The file', 'and can be tried again';
 };
 
@@ -482,11 +483,11 @@ subtest 'memory does not grow' => sub {
         },
     );
     for my $kind (sort keys %kinds) {
-        $kinds{$kind}->() for 1 .. $calls / 4;
+        $kinds{$kind}->() for 1 .. $calls / 2;
         my $before = $pages->();
         $kinds{$kind}->() for 1 .. $calls;
         my $grown = $pages->() - $before;
-        cmp_ok $grown, '<', ($ENV{ASAN_OPTIONS} ? 8192 : 200), "$calls times $kind";
+        cmp_ok $grown, '<', ($ENV{ASAN_OPTIONS} ? 8192 : 400), "$calls times $kind";
     }
 };
 

@@ -140,7 +140,7 @@ sub case {
 same_with_and_without(
     name  => 'HTTP::Headers::Fast',
     areas => ['Headers'],
-    count => 6_000,
+    count => 4_000,
     case  => \&case,
     last  => sub { return \%HTTP::Headers::Fast::standard_case },
 );

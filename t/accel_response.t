@@ -139,7 +139,7 @@ sub case {
     return [ \@seen, $r ];
 }
 
-same_with_and_without(name => 'Plack::Response', areas => [ 'Headers', 'Response' ], count => 6_000, case => \&case);
+same_with_and_without(name => 'Plack::Response', areas => [ 'Headers', 'Response' ], count => 3_000, case => \&case);
 
 is join(' ', map { "$_->{module}: $_->{state}" } Hydrofoil::Accelerate->status), 'HTTP::Headers::Fast: accelerated Plack::Response: accelerated',
   'all of it is accelerated';

@@ -238,6 +238,26 @@ my $app = 'my %inherited = map { $_ => 1 } qw(' . join(' ', keys %inherited) . "
         }
         return [ 200, [ 'Content-Type' => 'text/plain' ], [ "$$ $child" ] ];
     }
+    if ($path eq '/threads') {
+        require threads;
+        return sub {
+            my $responder = shift;
+            my $writer = $responder->([ 200, [ 'Content-Type' => 'text/plain' ] ]);
+            for my $round (1 .. 3) {
+                my @threads = map {
+                    my $n = $_;
+                    threads->create(sub {
+                        $nap->();
+                        my $seen = join ' ', map { defined $env->{$_} ? 'defined' : 'undef' } qw(psgix.io psgix.informational);
+                        my $answered = eval { $responder->([ 500, [], [] ]); 1 } || eval { $writer->write('from a thread'); 1 };
+                        $seen . ($answered ? ', answered' : '') . ", $n";
+                    });
+                } 1, 2;
+                $writer->write(join('; ', map { $_->join } @threads) . "\n");
+            }
+            $writer->close;
+        };
+    }
     exit 0 if $path eq '/exit';
 END
 
@@ -264,6 +284,16 @@ END
         };
     }
 
+    check 'threads that start while a delayed response is under way have no part in it' => sub {
+        plan skip_all => 'this perl has no threads' if !$Config{useithreads};
+        my $client = $server->connect;
+        for (1 .. 3) {
+            my $answer = $client->ask('GET /threads');
+            is $answer->body, "undef undef, 1; undef undef, 2\n" x 3, 'each has ended well';
+            is $client->ask('GET /')->status, 200, 'the connection goes on';
+        }
+    };
+
     check 'the application calls exit: a 500, and nobody else notices' => sub {
         my $pid = fact($server->ask('GET /'), 'pid');
         my ($client, @others) = client_of($server, $pid, 3);
@@ -282,7 +312,8 @@ END
         ok $closing->closes, 'the client sees the end';
         my $stuck = stick($server, $pid);
         isnt fact($moving->ask('GET /'), 'pid'), $pid, 'a connection that moves to another worker';
-        is $moving->ask('GET /')->status, 200, 'goes on there';
+        is $moving->ask('GET /', 'Connection: close')->status, 200, 'goes on there';
+        ok $moving->closes, 'and ends there';
         is $stuck->release->status, 200, 'the stuck one';
         ok kill(0, $child), 'the child is alive';
         open_gate('background');

@@ -133,4 +133,33 @@ PERL_STATIC_INLINE SV *hf_word_lvalue(pTHX_ HV *hv, const hf_word *word)
     return *(SV **)hv_common(hv, NULL, word->name, word->len, 0, HV_FETCH_JUST_SV | HV_FETCH_LVALUE, NULL, word->hash);
 }
 
+/* newSVsv(), cheaper for what most values are: a plain string whose buffer can be shared. */
+PERL_STATIC_INLINE SV *hf_copy(pTHX_ SV *sv)
+{
+#if defined(CowREFCNT) && defined(SV_COW_REFCNT_MAX) && !defined(PERL_DEBUG_READONLY_COW)
+    const U32 flags = SvFLAGS(sv);
+    if (LIKELY((flags & ~(U32)(SVf_IsCOW | SVf_UTF8 | SVs_TEMP)) == (SVt_PV | SVf_POK | SVp_POK))
+        && (flags & SVf_IsCOW ? SvLEN(sv) && CowREFCNT(sv) < SV_COW_REFCNT_MAX : SvCUR(sv) + 1 < SvLEN(sv))) {
+        SV *copy = newSV_type(SVt_PV);
+        if (!(flags & SVf_IsCOW)) {
+            SvIsCOW_on(sv);
+            CowREFCNT(sv) = 0;
+        }
+        CowREFCNT(sv)++;
+        SvPV_set(copy, SvPVX(sv));
+        SvCUR_set(copy, SvCUR(sv));
+        SvLEN_set(copy, SvLEN(sv));
+        SvFLAGS(copy) |= SVf_POK | SVp_POK | SVf_IsCOW | (flags & SVf_UTF8);
+        return copy;
+    }
+#endif
+    return newSVsv(sv);
+}
+
+/* av_push() where av_extend() has made room. */
+PERL_STATIC_INLINE void hf_append(AV *av, SV *sv)
+{
+    AvARRAY(av)[++AvFILLp(av)] = sv;
+}
+
 #endif

@@ -82,6 +82,36 @@ static bool stored_lists(pTHX_ HV *hv, lists *l)
     return l->keys && l->values;
 }
 
+/* An object that has always been empty comes without lists, one of a query string with that instead. */
+static void with_lists(pTHX_ MAGIC *mg)
+{
+    SV *source = mg->mg_obj;
+    AV *keys, *values;
+    if (LIKELY(source && SvTYPE(source) == SVt_PVAV))
+        return;
+    keys = newAV();
+    values = newAV();
+    if (source) {
+        AV *pairs = newAV();
+        SSize_t i, n;
+        hf_acc_parse_urlencoded(aTHX_ pairs, SvPVX_const(source), SvCUR(source), mg->mg_private != 0);
+        n = AvFILLp(pairs) + 1;
+        if (n) {
+            av_extend(keys, n / 2 - 1);
+            av_extend(values, n / 2 - 1);
+            for (i = 0; i < n; i++)
+                hf_append(i & 1 ? values : keys, AvARRAY(pairs)[i]);
+            AvFILLp(pairs) = -1; /* they have moved */
+        }
+        SvREFCNT_dec_NN((SV *)pairs);
+        SvREFCNT_dec_NN(source);
+    }
+    mg->mg_obj = (SV *)keys;
+    mg->mg_flags |= MGf_REFCOUNTED;
+    mg->mg_ptr = (char *)values;
+    mg->mg_len = HEf_SVKEY;
+}
+
 /* Perl takes a hash with any magic for one that may be tied. This one's is not, as long as there is no other. */
 static void hang_on(pTHX_ HV *hv, const MGVTBL *how, AV *keys, AV *values)
 {
@@ -96,6 +126,7 @@ static bool lists_of(pTHX_ HV *hv, lists *l)
     const MAGIC *mg = magic_of(hv);
     if (!mg || mg->mg_virtual == &stored)
         return stored_lists(aTHX_ hv, l);
+    with_lists(aTHX_ (MAGIC *)mg);
     l->keys = (AV *)mg->mg_obj;
     l->values = (AV *)mg->mg_ptr;
     return !SvRMAGICAL(l->keys) && !SvRMAGICAL(l->values);
@@ -123,6 +154,7 @@ static void store_lists(pTHX_ HV *hv)
     I32 len;
     if (!mg || mg->mg_virtual == &stored || !MY_CXT.keys)
         return;
+    with_lists(aTHX_ mg);
     len = address_of(hv, address, sizeof address);
     (void)hv_store(MY_CXT.keys, address, len, newRV_inc(mg->mg_obj), 0);
     (void)hv_store(MY_CXT.values, address, len, newRV_inc((SV *)mg->mg_ptr), 0);
@@ -228,7 +260,7 @@ static HE *put(pTHX_ HV *hv, SV *key, SV *value)
     HE *he = entry_of(aTHX_ hv, key);
     SV *sv = HeVAL(he);
     if (!sv)
-        HeVAL(he) = newSVsv(value);
+        HeVAL(he) = hf_copy(aTHX_ value);
     else if (UNLIKELY(SvMAGICAL(sv))) {
         keep(aTHX_ hv);
         sv_setsv_flags(sv, value, SV_GMAGIC | SV_NOSTEAL);
@@ -268,25 +300,34 @@ static bool can_merge(pTHX_ SV **args, SSize_t n, SSize_t first)
 static void fill(pTHX_ HV *hv, AV *keys, AV *values, SV **args, SSize_t n, SV *spare)
 {
     SSize_t i;
+    if (!n)
+        return;
+    av_extend(keys, AvFILLp(keys) + (n + 1) / 2);
+    av_extend(values, AvFILLp(values) + (n + 1) / 2);
     for (i = 0; i < n; i += 2) {
         SV *key = args[i], *value = i + 1 < n ? args[i + 1] : spare;
         HE *he = put(aTHX_ hv, key, value ? value : &PL_sv_undef);
         const bool shares = (SvFLAGS(key) & (SVf_POK | SVf_IOK | SVf_NOK | SVf_UTF8)) == SVf_POK && HeKLEN(he) >= 0
                             && !(HeKFLAGS(he) & (HVhek_UTF8 | HVhek_WASUTF8));
-        av_push(keys, shares ? newSVhek(HeKEY_hek(he)) : newSVsv(key));
+        hf_append(keys, shares ? newSVhek(HeKEY_hek(he)) : newSVsv(key));
         if (value)
-            av_push(values, newSVsv(value));
+            hf_append(values, hf_copy(aTHX_ value));
     }
 }
 
-static SV *make(pTHX_ HV *stash, AV **keys, AV **values)
+/* An object without keys. Its lists are made when they are asked for. */
+static SV *make(pTHX_ HV *stash)
 {
     HV *hv = newHV();
     SV *rv = newRV_noinc((SV *)hv);
-    sv_bless(rv, stash);
-    *keys = newAV();
-    *values = newAV();
-    attach(aTHX_ hv, *keys, *values);
+    hang_on(aTHX_ hv, &here, NULL, NULL);
+    return sv_bless(rv, stash);
+}
+
+static SV *make_with(pTHX_ HV *stash, lists *l)
+{
+    SV *rv = make(aTHX_ stash);
+    lists_of(aTHX_ (HV *)SvRV(rv), l);
     return rv;
 }
 
@@ -303,12 +344,16 @@ XS_INTERNAL(mv_new)
 {
     dXSARGS;
     HV *stash = items ? class_of(aTHX_ ST(0)) : NULL;
-    AV *keys, *values;
+    lists l;
     SV *self;
     if (!stash || !has(aTHX_ stash, BIT(CREATE) | BIT(MERGE_FLAT)) || !can_merge(aTHX_ &ST(1), items - 1, 0))
         ORIGINAL("new");
-    self = sv_2mortal(make(aTHX_ stash, &keys, &values));
-    fill(aTHX_ (HV *)SvRV(self), keys, values, &ST(1), items - 1, NULL);
+    if (items == 1)
+        self = sv_2mortal(make(aTHX_ stash));
+    else {
+        self = sv_2mortal(make_with(aTHX_ stash, &l));
+        fill(aTHX_ (HV *)SvRV(self), l.keys, l.values, &ST(1), items - 1, NULL);
+    }
     ST(0) = self;
     XSRETURN(1);
 }
@@ -317,10 +362,9 @@ XS_INTERNAL(mv_create)
 {
     dXSARGS;
     HV *stash = items ? class_of(aTHX_ ST(0)) : NULL;
-    AV *keys, *values;
     if (!stash)
         ORIGINAL("create");
-    ST(0) = sv_2mortal(make(aTHX_ stash, &keys, &values));
+    ST(0) = sv_2mortal(make(aTHX_ stash));
     XSRETURN(1);
 }
 
@@ -410,7 +454,7 @@ XS_INTERNAL(mv_from_mixed)
     SV *self;
     if (!stash || !has(aTHX_ stash, BIT(CREATE) | BIT(MERGE_MIXED)) || !can_merge_all(aTHX_ &ST(1), items - 1, &hash))
         ORIGINAL("from_mixed");
-    self = sv_2mortal(make(aTHX_ stash, &l.keys, &l.values));
+    self = sv_2mortal(make_with(aTHX_ stash, &l));
     merge_all(aTHX_ (HV *)SvRV(self), &l, &ST(1), items - 1, hash);
     ST(0) = self;
     XSRETURN(1);
@@ -631,19 +675,18 @@ XS_INTERNAL(mv_clone)
 {
     dXSARGS;
     HV *hv = items ? object(aTHX_ ST(0)) : NULL;
-    lists l;
-    AV *keys, *values;
+    lists l, to;
     SV *copy;
     SSize_t i;
     if (!hv || !has(aTHX_ SvSTASH(hv), BIT(NEW) | BIT(CREATE) | BIT(MERGE_FLAT) | BIT(FLATTEN)) || !lists_of(aTHX_ hv, &l)
         || !in_step(&l))
         ORIGINAL("clone");
-    copy = sv_2mortal(make(aTHX_ SvSTASH(hv), &keys, &values));
+    copy = sv_2mortal(make_with(aTHX_ SvSTASH(hv), &to));
     for (i = 0; i <= AvFILLp(l.keys); i++) {
         SV *pair[2];
         pair[0] = AvARRAY(l.keys)[i];
         pair[1] = AvARRAY(l.values)[i];
-        fill(aTHX_ (HV *)SvRV(copy), keys, values, pair, 2, NULL);
+        fill(aTHX_ (HV *)SvRV(copy), to.keys, to.values, pair, 2, NULL);
     }
     ST(0) = copy;
     XSRETURN(1);
@@ -858,23 +901,57 @@ SV *hf_mv_new(pTHX_ AV *first, AV *second)
 {
     dMY_CXT;
     const U64 wanted = BIT(NEW) | BIT(CREATE) | BIT(MERGE_FLAT);
-    SSize_t n = AvFILLp(first) + 1, m = second ? AvFILLp(second) + 1 : 0;
-    AV *keys, *values;
+    const SSize_t n = first ? AvFILLp(first) + 1 : 0, m = second ? AvFILLp(second) + 1 : 0;
+    lists l;
     SV *self, *spare = NULL;
 
-    if (!MY_CXT.stash || !has(aTHX_ MY_CXT.stash, wanted) || !can_merge(aTHX_ AvARRAY(first), n, 0))
+    if (!MY_CXT.stash || !has(aTHX_ MY_CXT.stash, wanted))
         return NULL;
-    if (m) {
-        if (!can_merge(aTHX_ AvARRAY(second), m, n))
-            return NULL;
-        if (n & 1)
-            spare = AvARRAY(second)[0];
-    }
-    self = make(aTHX_ MY_CXT.stash, &keys, &values);
-    fill(aTHX_ (HV *)SvRV(self), keys, values, AvARRAY(first), n, spare);
+    if (!n && !m)
+        return make(aTHX_ MY_CXT.stash);
+    if ((n && !can_merge(aTHX_ AvARRAY(first), n, 0)) || (m && !can_merge(aTHX_ AvARRAY(second), m, n)))
+        return NULL;
+    if (m && n & 1) /* a key here, its value there */
+        spare = AvARRAY(second)[0];
+    self = make_with(aTHX_ MY_CXT.stash, &l);
+    if (n)
+        fill(aTHX_ (HV *)SvRV(self), l.keys, l.values, AvARRAY(first), n, spare);
     if (m)
-        fill(aTHX_ (HV *)SvRV(self), keys, values, AvARRAY(second) + (n & 1), m - (n & 1), NULL);
+        fill(aTHX_ (HV *)SvRV(self), l.keys, l.values, AvARRAY(second) + (spare != NULL), m - (spare != NULL), NULL);
     return self;
+}
+
+SV *hf_mv_new_parsed(pTHX_ AV *pairs, SV *source, bool skip_first)
+{
+    dMY_CXT;
+    const U64 wanted = BIT(NEW) | BIT(CREATE) | BIT(MERGE_FLAT);
+    SSize_t i;
+    MAGIC *mg;
+    SV *self;
+    HV *hv;
+
+    if (!MY_CXT.stash || !has(aTHX_ MY_CXT.stash, wanted))
+        return NULL;
+    self = make(aTHX_ MY_CXT.stash);
+    hv = (HV *)SvRV(self);
+    for (i = 0; i + 1 <= AvFILLp(pairs); i += 2)
+        (void)put(aTHX_ hv, AvARRAY(pairs)[i], AvARRAY(pairs)[i + 1]);
+    mg = magic_of(hv);
+    mg->mg_obj = hf_copy(aTHX_ source);
+    mg->mg_flags |= MGf_REFCOUNTED;
+    mg->mg_private = skip_first;
+    return self;
+}
+
+bool hf_mv_is_unused(pTHX_ HV *hv)
+{
+    dMY_CXT;
+    const MAGIC *mg;
+    if (SvREFCNT(hv) != 1 || !SvOBJECT(hv) || SvSTASH(hv) != MY_CXT.stash || SvFLAGS(hv) & (SVs_GMG | SVs_SMG | SVs_RMG | SVf_READONLY)
+        || HvTOTALKEYS(hv) || HvRITER_get(hv) != -1 || (SvOOK(hv) && HvAUX(hv)->xhv_backreferences))
+        return false;
+    mg = SvMAGIC(hv);
+    return mg && mg->mg_virtual == &here && !mg->mg_moremagic && !mg->mg_obj;
 }
 
 /* --- setting up and taking down --- */

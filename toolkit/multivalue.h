@@ -4,9 +4,16 @@
 
 #include "methods.h"
 
-/* Hash::MultiValue->new(@$first, @$second), second may be NULL: a new reference. NULL if the class's methods are not
+/* Hash::MultiValue->new(@$first, @$second), either may be NULL: a new reference. NULL if the class's methods are not
  * ours, or there is something in the arrays that takes more than copying. */
 SV *hf_mv_new(pTHX_ AV *first, AV *second);
+
+/* The same for pairs that have just been parsed from the query string `source`, by hf_acc_parse_urlencoded() with `skip_first`.
+ * The object keeps the string, and makes its lists of it if somebody asks for more than elements of the hash. */
+SV *hf_mv_new_parsed(pTHX_ AV *pairs, SV *source, bool skip_first);
+
+/* Is it an object without keys, as it was made, that nobody else holds? */
+bool hf_mv_is_unused(pTHX_ HV *hv);
 
 /* What ->get_all(key) returns, onto the stack from ST(0) on as the running XSUB's result, in the context that it is called
  * in. False, and nothing done, if it takes the method. */

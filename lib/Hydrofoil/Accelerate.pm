@@ -25,7 +25,7 @@ XSLoader::load('Hydrofoil::Accelerate', $VERSION);
 #           },
 #       );
 #   }
-my @AREAS = qw(UrlEncoded Cookie MultiValue Headers Response Entity Request AccessLog);
+my @AREAS = qw(UrlEncoded Cookie MultiValue Headers Response Util Entity Request AccessLog);
 
 my %loaded;      # area => 1
 my @modules;     # { area, module, version, state, subs } for status
@@ -256,7 +256,7 @@ once, in a warning of one line.
     Hydrofoil::Accelerate->load(only => \@areas);
 
 What C<use> does. Loads the modules that are installed. Areas are UrlEncoded, Cookie,
-MultiValue, Headers, Response, Entity, Request and AccessLog. Default: all. Dies if
+MultiValue, Headers, Response, Util, Entity, Request and AccessLog. Default: all. Dies if
 there is no such area.
 
 =head2 unload

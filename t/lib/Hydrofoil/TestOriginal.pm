@@ -24,6 +24,8 @@ sub second_copy {
     my $names = join '|', map {quotemeta} sort { length $b <=> length $a } keys %rename;
     $source =~ s/(?<![\w:])($names)(?![\w]|::)/$rename{$1}/g;
     _compile(qq{#line 1 "$INC{$file}"\n$source; 1}) or die $@;
+    (my $copy = "$as.pm") =~ s{::}{/}g;
+    $INC{$copy} = $INC{$file};
     return $as;
 }
 
