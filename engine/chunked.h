@@ -8,7 +8,7 @@
 #include "base.h"
 
 typedef struct hf_chunked {
-    uint64_t left;          /* bytes of the current chunk that are still to come */
+    uint64_t left;          /* bytes of the current chunk that are still to come (hf_chunked_left), or its size as read so far */
     uint32_t overhead;      /* bytes of extensions, since the last chunk's data, and of trailers: both have limits */
     uint8_t state;
     uint8_t digits;         /* hexadecimal digits read of the current chunk size */
@@ -29,5 +29,12 @@ enum { HF_CHUNKED_MORE = 0, HF_CHUNKED_DONE = 1, HF_CHUNKED_ERROR = -1 };
  * Strict: CRLF only, no white space around the size, a size of at most 15 hexadecimal digits, no NUL or bare CR or LF
  * in an extension, trailer lines that are fields (name, ':' at once, value without control characters). */
 int hf_chunked_decode(hf_chunked *c, char *dst, const char *src, size_t len, size_t *written, size_t *consumed);
+
+/* Bytes of the current chunk that are still to come; 0 until its whole size line was read, for a size that may yet turn
+ * out malformed says nothing. */
+static inline uint64_t hf_chunked_left(const hf_chunked *c)
+{
+    return c->digits ? 0 : c->left;
+}
 
 #endif

@@ -314,7 +314,8 @@ static int feed_body(hf_conn *c, char *src, size_t len, size_t *used)
         body_len = written;
         complete = rc == HF_CHUNKED_DONE;
         /* The size of a chunk that has only begun counts: no need to read it to refuse it. */
-        if (cf->max_body && (r->decoder.left > cf->max_body || r->body.len + body_len + r->decoder.left > cf->max_body)) {
+        const uint64_t announced = hf_chunked_left(&r->decoder);
+        if (cf->max_body && (announced > cf->max_body || r->body.len + body_len + announced > cf->max_body)) {
             hf_conn_refuse(c, 413);
             return FEED_REFUSED;
         }

@@ -191,6 +191,18 @@ static void errors(void)
     is_str(told(c), "413!:Content Too Large eof", "one that becomes too large is refused then");
     hang_up(c);
     c = dial();
+    say(c, "POST /" H "Transfer-Encoding: chunked\r\n\r\nb");
+    settle(c);
+    say(c, "\r\n");
+    is_str(told(c), "413!:Content Too Large eof", "and so is one whose chunk will be too large, at the end of its size line");
+    hang_up(c);
+    c = dial();
+    say(c, "POST /" H "Transfer-Encoding: chunked\r\n\r\nff");
+    settle(c);
+    say(c, "g");
+    is_str(told(c), "400!:Bad Request eof", "for until then it may be malformed, however it was split");
+    hang_up(c);
+    c = dial();
     say(c, "POST /" H "Content-Length: 10\r\nExpect: 100-continue\r\n\r\n");
     is_str(told(c), "100:", "a client that expects it is told to go on");
     say(c, "0123456789");
