@@ -136,15 +136,28 @@ my %FIGURES = (
     twice                => 'answered twice',
 );
 
-# One measure as a table, as text.
-sub measure {
+# How a measure is shown: the name of its table, its columns (title, width, a function of (result, results of all) that gives
+# the cell), and the names of its results, the best first.
+sub layout {
     my ($class, $done) = @_;
     my ($measure, $results) = @$done{qw(measure results)};
     my $table   = $measure->{file_bytes} ? 'file' : $measure->{accelerated} ? 'apps' : $measure->{switches} ? 'switches'
         : $measure->{tool} eq 'load' && $measure->{groups}[0]{name} eq 'mix' ? 'mix' : $measure->{tool};
-    my $columns = $COLUMNS{$table};
     _compare_with_plain($results) if $table eq 'apps';
     my ($rank, $sign) = @{ $RANK{$table} || ['req_per_s', 1] };
+    my @order = $measure->{order} && keys %$results == @{ $measure->{order} } ? @{ $measure->{order} } : sort {
+        defined $results->{$b}{$rank} <=> defined $results->{$a}{$rank}
+            || $sign * (($results->{$b}{$rank} || 0) <=> ($results->{$a}{$rank} || 0))
+            || $a cmp $b
+    } keys %$results;
+    return ($table, $COLUMNS{$table} || $COLUMNS{wrk}, \@order);
+}
+
+# One measure as a table, as text.
+sub measure {
+    my ($class, $done) = @_;
+    my ($measure, $results) = @$done{qw(measure results)};
+    my ($table, $columns, $order) = $class->layout($done);
 
     my $text = "\n$measure->{name}: $measure->{title}\n";
     my $width = $table eq 'functions' || $table eq 'apps' ? 26 : 18;
@@ -152,12 +165,7 @@ sub measure {
     $text .= sprintf "%$_->[1]s", $_->[0] for @$columns;
     $text .= "\n";
 
-    my @order = $measure->{order} && keys %$results == @{ $measure->{order} } ? @{ $measure->{order} } : sort {
-        defined $results->{$b}{$rank} <=> defined $results->{$a}{$rank}
-            || $sign * (($results->{$b}{$rank} || 0) <=> ($results->{$a}{$rank} || 0))
-            || $a cmp $b
-    } keys %$results;
-    for my $name (@order) {
+    for my $name (@$order) {
         my $result = $results->{$name};
         $text .= sprintf "  %-${width}s", $name;
         if (defined $result->{problem}) {
@@ -199,22 +207,32 @@ sub targets {
     my ($class, $judged) = @_;
     my ($text, $missed) = ("\nTargets\n", 0);
     for my $target (@$judged) {
-        my ($word, $limit) = defined $target->{at_least} ? ('at least', $target->{at_least}) : ('at most', $target->{at_most});
-        my $times = defined $target->{than};
-        my $than  = !$times ? '' : $target->{than} eq 'best psgi'
-            ? ' times the best other PSGI server' . (defined $target->{against} ? " ($target->{against})" : '')
-            : " times $target->{than}";
-        my $figure = $FIGURES{ $target->{figure} };
-        my ($label, $format, $scale) = ref $figure ? @$figure : ($figure, '%.0f', 1);
-        $scale ||= 1;
-        $limit /= $scale;
-        my $value = !defined $target->{value} ? '-' : sprintf $times ? '%.2f' : $format, $target->{value} / $scale;
-        my $what = join ', ', $target->{measure}, defined $target->{of} ? $target->{of} : (), $label;
-        $text .= sprintf "  %-13s %8s  %s: %s %s%s\n", $target->{verdict}, $value, $what, $word,
-            $times ? sprintf('%.2f', $limit) : $limit, $than;
+        my ($value, $what, $promise) = $class->target($target);
+        $text .= sprintf "  %-13s %8s  %s: %s\n", $target->{verdict}, $value, $what, $promise;
         $missed++ if $target->{verdict} eq 'miss';
     }
     return ($text, $missed);
+}
+
+# One promise in words: what was found ("1.04"), what it is about ("keepalive16, req/s"), and what was promised ("at least
+# 1.00 times nginx").
+sub target {
+    my ($class, $target) = @_;
+    my ($word, $limit) = defined $target->{at_least} ? ('at least', $target->{at_least}) : ('at most', $target->{at_most});
+    my $times = defined $target->{than};
+    my $than  = !$times ? '' : $target->{than} eq 'best psgi'
+        ? ' times the best other PSGI server' . (defined $target->{against} ? " ($target->{against})" : '')
+        : " times $target->{than}";
+    my $figure = $FIGURES{ $target->{figure} };
+    my ($label, $format, $scale) = ref $figure ? @$figure : (defined $figure ? $figure : $target->{figure}, '%.0f', 1);
+    $scale ||= 1;
+    $limit /= $scale;
+    my $value = !defined $target->{value} ? '-' : sprintf $times ? '%.2f' : $format, $target->{value} / $scale;
+    return (
+        $value,
+        join(', ', $target->{measure}, defined $target->{of} ? $target->{of} : (), $label),
+        join(' ', $word, ($times ? sprintf '%.2f', $limit : $limit) . $than),
+    );
 }
 
 # What acceleration brings each server.
