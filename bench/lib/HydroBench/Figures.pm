@@ -1,0 +1,455 @@
+package HydroBench::Figures;
+use strict;
+use warnings;
+use HydroBench::Chart;
+use HydroBench::Chart::Style;
+use HydroBench::Format qw(thousands times duration_tick);
+use HydroBench::Report;
+use HydroBench::Results;
+
+my $R = 'HydroBench::Results';
+
+# By the table that a measure gets: the figures that are shown, and those that are shown as times that of others.
+my %SHOWN = (
+    file        => ['mb_per_cpu_s', 'req_per_s', 'error_ratio'],
+    functions   => ['times'],
+    idle        => ['bytes_per_connection'],
+    idle_active => ['active_part', 'active_cpu', 'each_bytes'],
+    load        => ['fast_p99_us', 'fast_max_us', 'slow_per_s'],
+    mix         => ['mix_mean_to_ideal', 'mix_p99_to_ideal'],
+    restarts    => ['failed', 'resets', 'unanswered'],
+    switches    => ['req_per_s', 'cpu_us', 'switches'],
+    syscalls    => ['syscalls', 'sleeps_per_s'],
+);
+my @USUAL    = qw(req_per_s latency.mean error_ratio);
+my %COMPARED = (file => 'mb_per_cpu_s', map { $_ => undef } qw(functions idle idle_active load mix restarts syscalls));
+
+# Where a percentile is on its axis: each step to the right leaves a tenth as many requests.
+my %PLACE = map { my ($percent) = /p(.+)/; $_ => -log(1 - $percent / 100) / log 10 } qw(p50 p75 p90 p99 p99.9);
+
+# The figures of a scenario: a list of { name, title, note, drawings => [...], measures => [names] }, each a row of charts that
+# belong together. `name` is fit for a file. $targets are drawn where they are about a ratio that is shown.
+sub of {
+    my ($class, $scenario) = @_;
+    my @figures;
+    for my $family ($R->families($scenario)) {
+        next unless grep { %{ $_->{results} } } @{ $family->{measures} };
+        my @own = ($class->_absolute($family), $class->_ratios($family, $scenario->{targets}), $class->_percentiles($family));
+        my $name = join '-', $scenario->{id},
+            $family->{axis} ? $family->{axis} . (@figures && _taken($family->{axis}, \@figures) ? scalar @figures : '')
+            : $family->{measures}[0]{measure}{name};
+        for my $figure (@own) {
+            $figure->{of}       = $name;
+            $figure->{name}     = $figure->{part} ? "$name-$figure->{part}" : $name;
+            $figure->{name}     =~ s/[^\w.-]+/-/g;
+            $figure->{measures} = [map { $_->{measure}{name} } @{ $family->{measures} }];
+        }
+        push @figures, @own;
+    }
+    my $published = $class->_published($scenario);
+    push @figures, { %$published, name => $scenario->{id} . '-published', of => 'published', measures => [] }
+        if $published;
+    return @figures;
+}
+
+sub _taken {
+    my ($axis, $figures) = @_;
+    return grep { $_->{of} =~ /-\Q$axis\E\d*$/ } @$figures;
+}
+
+# The figures as they are: bars grouped by the number of connections, or curves where there are many points.
+sub _absolute {
+    my ($class, $family) = @_;
+    my ($table) = HydroBench::Report->layout($family->{measures}[0]);
+    my @shown = grep { _is_there($family, $_) } @{ $SHOWN{$table} || \@USUAL };
+    @shown = grep { _is_there($family, $_) } _any_figures($family) if !@shown;
+    my $curves = _is_curve($family);
+    my @drawings = map { $curves ? $class->_curve($family, $_) : $class->_bars($family, $_) } @shown;
+    return () unless @drawings;
+    return {
+        title => _title($family), drawings => \@drawings,
+        note  => 'Medians over the rounds; the thin lines reach from the smallest round to the largest.',
+    };
+}
+
+sub _is_curve {
+    my ($family) = @_;
+    return defined $family->{axis} && ($family->{axis} eq 'workers' || @{ $family->{measures} } > 4);
+}
+
+sub _title {
+    my ($family) = @_;
+    return $family->{measures}[0]{measure}{title} unless defined $family->{axis};
+    my @x = map { thousands($_->{x}) } @{ $family->{measures} };
+    return sprintf '%s to %s %s', $x[0], $x[-1], $family->{axis} if _is_curve($family);
+    return @x == 2 ? "$x[0] and $x[1] $family->{axis}" : join(', ', @x[0 .. $#x - 1]) . " and $x[-1] $family->{axis}";
+}
+
+sub _is_there {
+    my ($family, $figure) = @_;
+    return scalar grep { my $done = $_; grep { defined $R->value($_, $figure) } values %{ $done->{results} } } @{ $family->{measures} };
+}
+
+# For measures nobody described here: the figures that a result has, without those that only tell how it was measured.
+sub _any_figures {
+    my ($family) = @_;
+    my %seen;
+    for my $result (map { values %{ $_->{results} } } @{ $family->{measures} }) {
+        $seen{$_} = 1 for grep {
+            !ref $result->{$_} && defined $result->{$_} && $result->{$_} =~ /^-?[\d.]+(?:e[-+]?\d+)?$/i && !/_cpu$|^own_|^(?:spread|keep_alive|errors)$/
+        } keys %$result;
+    }
+    my @figures = sort keys %seen;
+    return @figures > 3 ? @figures[0 .. 2] : @figures;
+}
+
+sub _bars {
+    my ($class, $family, $figure) = @_;
+    my $about = $R->figure($figure);
+    my @names = $R->servers($family);
+    my @groups;
+    for my $done (@{ $family->{measures} }) {
+        my @rows;
+        for my $name (@names) {
+            my $result = $done->{results}{$name};
+            next if !$result && @{ $family->{measures} } == 1;
+            push @rows, _row($name, $result, $R->value($result, $figure), [$R->range($result, $figure)], $about->{format},
+                $done->{left_out}{$name});
+        }
+        push @groups, { label => _label($family, $done), rows => \@rows };
+    }
+    return HydroBench::Chart->bars(
+        title    => $about->{title},
+        subtitle => _subtitle($about),
+        unit     => $about->{unit},
+        tick     => $about->{tick},
+        groups   => \@groups,
+        desc     => _describe($about->{title}, $about->{what}, \@groups),
+    );
+}
+
+sub _subtitle {
+    my ($about) = @_;
+    return join '; ', grep {length} $about->{what}, $about->{better} > 0 ? 'more is better' : 'less is better';
+}
+
+sub _row {
+    my ($name, $result, $value, $range, $format, $left_out) = @_;
+    return {
+        name => $name, style => HydroBench::Chart::Style->bar($name, $result && $result->{kind}), value => $value,
+        text => $format->($value), (@$range ? (low => $range->[0], high => $range->[1]) : ()),
+        problem => $result && !defined $value ? $result->{problem} : undef, why => $left_out,
+    };
+}
+
+sub _label {
+    my ($family, $done) = @_;
+    return undef unless defined $family->{axis};
+    (my $unit = $family->{axis}) =~ s/s\z// if $done->{x} == 1;
+    return thousands($done->{x}) . ' ' . (defined $unit ? $unit : $family->{axis});
+}
+
+# A chart in words, for those who do not see it.
+sub _describe {
+    my ($title, $what, $groups) = @_;
+    my @parts;
+    for my $group (@$groups) {
+        my @rows = map { "$_->{name} " . (defined $_->{value} ? $_->{text} : defined $_->{problem} ? 'failed' : 'not measured') }
+            @{ $group->{rows} };
+        push @parts, (defined $group->{label} ? "$group->{label}: " : '') . join(', ', @rows) . '.';
+    }
+    return join ' ', $title . (length $what ? ", $what" : '') . '.', @parts;
+}
+
+# Curves over the number of workers or connections.
+sub _curve {
+    my ($class, $family, $figure) = @_;
+    my $about = $R->figure($figure);
+    my @names = $R->servers($family);
+    my $line  = HydroBench::Chart::Style->lines(@names);
+    my (@series, @all);
+    for my $name (@names) {
+        my @points = map {
+            my $result = $_->{results}{$name};
+            my $value  = $R->value($result, $figure);
+            push @all, $value if defined $value;
+            [_place($family, $_->{x}), $value, defined $value ? $R->range($result, $figure) : ()]
+        } @{ $family->{measures} };
+        push @series, { name => $name, style => $line->{$name}[0], shape => $line->{$name}[1], points => \@points };
+    }
+    my @positive = sort { $a <=> $b } grep { $_ > 0 } @all;
+    my $log = $about->{unit} eq 'time' && @positive && $positive[-1] > 30 * $positive[0];
+    return HydroBench::Chart->lines(
+        title    => $about->{title},
+        subtitle => _subtitle($about) . ($log ? '; log scale' : ''),
+        x        => {
+            label => _is_log($family) ? "$family->{axis} (log scale)" : $family->{axis},
+            at    => [map { [_place($family, $_->{x}), thousands($_->{x})] } @{ $family->{measures} }],
+        },
+        y      => { type => $log ? 'log' : 'linear', tick => $about->{tick}, label => $about->{unit},
+            ($figure eq 'error_ratio' && !@positive ? (to => 0.01) : ()) },
+        series => \@series,
+        desc   => join(' ', "$about->{title} over $family->{axis}" . (length $about->{what} ? ", $about->{what}" : '') . '.', map {
+            my $series = $_;
+            my @points = grep { defined $_->[1] } @{ $series->{points} };
+            @points ? "$series->{name}: " . $about->{format}->($points[0][1]) . ' to ' . $about->{format}->($points[-1][1]) . '.'
+                : "$series->{name}: not measured."
+        } @series),
+    );
+}
+
+# Connections go up by powers, workers one by one.
+sub _is_log { return $_[0]{axis} ne 'workers' }
+sub _place  { return _is_log($_[0]) ? log($_[1] || 1) / log 2 : $_[1] }
+
+# Times nginx, times the floor, times the best other PSGI server: what the promises are about.
+sub _ratios {
+    my ($class, $family, $targets) = @_;
+    my ($table) = HydroBench::Report->layout($family->{measures}[0]);
+    my $main = exists $COMPARED{$table} ? $COMPARED{$table} : 'req_per_s';
+    return () if !defined $main || _is_curve($family);
+    my @drawings;
+    for my $panel (
+        ['nginx', $main, 'nginx'],
+        ['floor', 'cpu_us', 'the floor'],
+        ['best psgi', $main, 'the best other PSGI'],
+    ) {
+        my ($base, $figure, $called) = @$panel;
+        my $drawing = $class->_ratio_panel($family, $targets, $base, $figure, $called);
+        push @drawings, $drawing if $drawing;
+    }
+    return () unless @drawings;
+    return {
+        part => 'ratios', title => _title($family) . ': times others', drawings => \@drawings,
+        note => 'Ratios of the medians; the thin lines reach from the smallest to the largest ratio of two rounds that were run'
+            . ' one after the other. A red mark is what Hydrofoil promises.',
+    };
+}
+
+sub _ratio_panel {
+    my ($class, $family, $targets, $base, $figure, $called) = @_;
+    my $about = $R->figure($figure);
+    my (@groups, $any, %against);
+    for my $done (@{ $family->{measures} }) {
+        my $results = $done->{results};
+        my $than = $base eq 'best psgi' ? $R->best_other($results, $figure) : $base;
+        next unless defined $than && defined $R->value($results->{$than}, $figure);
+        $against{$than} = 1;
+        my @rows;
+        for my $name ($R->servers($family)) {
+            my $result = $results->{$name} or next;
+            my ($ratio, $low, $high) = $R->ratio_of($results, $name, $than, $figure);
+            next if !defined $ratio && !defined $result->{problem};
+            my $row = _row($name, $result, $ratio, [defined $low ? ($low, $high) : ()], \&times);
+            my ($target) = grep {
+                $_->{measure} eq $done->{measure}{name} && $_->{figure} eq $figure && defined $_->{than} && $_->{than} eq $base
+                    && (defined $_->{of} ? $_->{of} : 'hydrofoil') eq $name
+            } @$targets;
+            $row->{target} = defined $target->{at_least} ? $target->{at_least} : $target->{at_most} if $target;
+            $any++ if defined $ratio && $name ne $than;
+            push @rows, $row;
+        }
+        my $label = _label($family, $done);
+        $label .= " (times $than)" if defined $label && $base eq 'best psgi';
+        push @groups, { label => $label, rows => \@rows };
+    }
+    return undef unless $any;
+    $called .= " ($_)" for $base eq 'best psgi' && !defined $family->{axis} ? keys %against : ();
+    my $title = ($figure eq 'cpu_us' ? 'CPU per request' : $about->{title}) . ", times $called";
+    return HydroBench::Chart->bars(
+        title     => $title,
+        subtitle  => ($about->{better} > 0 ? 'more is better' : 'less is better') . '; the dashed line is 1',
+        unit      => 'times',
+        axis      => 'log',
+        tick      => \&HydroBench::Format::short,
+        reference => 1,
+        groups    => \@groups,
+        desc      => _describe($title, '', \@groups),
+    );
+}
+
+# Latency by percentile, one chart for each measure of a family, with one axis for all.
+sub _percentiles {
+    my ($class, $family) = @_;
+    my (@charts, @all);
+    my @names = $R->servers($family);
+    my $line  = HydroBench::Chart::Style->lines(@names);
+    my @shown = @{ $family->{measures} };
+    @shown = @shown[0, int(@shown / 2), -1] if @shown > 3;
+    for my $done (@shown) {
+        my $groups = $done->{measure}{groups};
+        for my $group ($groups ? map { $_->{name} } @$groups : undef) {
+            my @series;
+            for my $name (@names) {
+                my @points = map { [$PLACE{ $_->[0] }, $_->[1]] } $R->percentiles($done->{results}{$name}, $group);
+                next unless @points > 1;
+                push @series, { name => $name, style => $line->{$name}[0], shape => $line->{$name}[1], points => \@points };
+                push @all, map { $_->[1] } @points;
+            }
+            push @charts, { done => $done, group => $group, series => \@series } if @series;
+        }
+    }
+    my ($low, $high) = (sort { $a <=> $b } grep { $_ > 0 } @all)[0, -1];
+    my %there = map { $_->[0] => 1 } map { @{ $_->{points} } } map { @{ $_->{series} } } @charts;
+    my @drawings;
+    for my $chart (@charts) {
+        my ($done, $group) = @$chart{qw(done group)};
+        my $label = join ', ', grep { defined && length } _label($family, $done), defined $group ? qq(requests named "$group") : ();
+        push @drawings, HydroBench::Chart->lines(
+            title    => 'Latency by percentile',
+            subtitle => join('; ', grep {length} $label, 'log scale', 'less is better'),
+            x        => {
+                label => 'percentile of requests',
+                at    => [map { [$PLACE{$_}, $_] } grep { $there{ $PLACE{$_} } } qw(p50 p90 p99 p99.9)],
+            },
+            y      => { type => 'log', from => $low, to => $high, tick => \&duration_tick, label => 'time' },
+            series => $chart->{series},
+            desc   => join(' ', 'Latency by percentile' . (length $label ? ", $label" : '') . '.', map {
+                "$_->{name}: " . join(' to ', map { HydroBench::Format::duration($_->[1]) } @{ $_->{points} }[0, -1]) . '.'
+            } @{ $chart->{series} }),
+        );
+    }
+    return () unless @drawings;
+    return {
+        part => 'percentiles', title => 'Latency by percentile: ' . _title($family), drawings => \@drawings,
+        note => 'Medians over the rounds of each percentile. Half of the requests took at most the time at p50'
+            . ($there{ $PLACE{'p99.9'} } ? '; one of a thousand took longer than that at p99.9.' : '; one of a hundred took longer than that at p99.'),
+    };
+}
+
+# What was published beside what was found here, as times one server that is in both.
+sub _published {
+    my ($class, $scenario) = @_;
+    my @tables = grep { grep { defined $_->{published_times} } @{ $_->{rows} } } $class->published($scenario);
+    return undef unless @tables;
+    my @drawings;
+    for my $figure (_unique(map { $_->{figure} } @tables)) {
+        my @of = grep { $_->{figure} eq $figure } @tables;
+        my @groups = map {
+            my $table = $_;
+            {
+                label => "$table->{measure} (times $table->{base})",
+                rows  => [map {
+                    {
+                        name => $_->{server}, style => HydroBench::Chart::Style->bar($_->{server}, 'psgi'), value => $_->{times},
+                        text => times($_->{times}), other => $_->{published_times},
+                        other_text => "$_->{server}, published: " . times($_->{published_times}),
+                        why => 'not measured here',
+                    }
+                } @{ $table->{rows} }],
+            }
+        } @of;
+        my $about = $R->figure($figure);
+        push @drawings, HydroBench::Chart->bars(
+            title => "$about->{title}: published and measured", subtitle => 'hollow: published; filled: measured here',
+            unit => 'times', axis => 'log', tick => \&HydroBench::Format::short, reference => 1, groups => \@groups,
+            desc => join ' ', map {
+                my $table = $_;
+                "$table->{measure}, times $table->{base}: " . join(', ', map {
+                    "$_->{server} " . (defined $_->{published_times} ? times($_->{published_times}) . ' published' : 'not published')
+                        . (defined $_->{times} ? ', ' . times($_->{times}) . ' measured' : ', not measured')
+                } @{ $table->{rows} }) . '.'
+            } @of,
+        );
+    }
+    return { title => 'Published and measured', drawings => \@drawings,
+        note => 'Machines differ, so figures are compared as ratios: each server as times one that was both published and measured.' };
+}
+
+# The published figures of a scenario in tables: { measure, figure, base, source, rows => [{ server, published, unit, value,
+# published_times, times }] }. base is the server that both ratios are relative to, undef when no server is in both.
+sub published {
+    my ($class, $scenario) = @_;
+    my %done = map { $_->{measure}{name} => $_ } @{ $scenario->{measures} };
+    my (@tables, %table);
+    for my $entry (@{ $scenario->{published} }) {
+        my $key = join "\0", map { defined $_ ? $_ : '' } @$entry{qw(measure figure source)};
+        push @tables, $table{$key} = { (map { $_ => $entry->{$_} } qw(measure figure source)), entries => [] } unless $table{$key};
+        push @{ $table{$key}{entries} }, $entry;
+    }
+    for my $table (@tables) {
+        my $results = ($done{ defined $table->{measure} ? $table->{measure} : '' } || {})->{results} || {};
+        my @entries = @{ delete $table->{entries} };
+        my %published = map { $_->{server} => $_ } @entries;
+        my @both = grep { $published{$_}{value} && $R->value($results->{$_}, $table->{figure}) } map { $_->{server} } @entries;
+        my %rank = (starlet => 1, starman => 2, gazelle => 3);
+        my ($base) = sort { ($rank{$a} || 9) <=> ($rank{$b} || 9) || $a cmp $b } @both;
+        $table->{base} = $base;
+        my @servers = map { $_->{server} } @entries;
+        unshift @servers, 'hydrofoil' if $results->{hydrofoil} && !$published{hydrofoil};
+        for my $server (@servers) {
+            my $value = $R->value($results->{$server}, $table->{figure});
+            my $own   = $published{$server} || {};
+            push @{ $table->{rows} }, {
+                server => $server, published => $own->{value}, unit => $own->{unit}, value => $value,
+                (defined $base ? (
+                    published_times => HydroBench::Stats::ratio($own->{value}, $published{$base}{value}),
+                    times           => HydroBench::Stats::ratio($value, $R->value($results->{$base}, $table->{figure})),
+                ) : ()),
+            };
+        }
+    }
+    return @tables;
+}
+
+sub _unique {
+    my %seen;
+    return grep { !$seen{$_}++ } @_;
+}
+
+# A scenario in a few sentences: what stands out for Hydrofoil.
+sub findings {
+    my ($class, $scenario) = @_;
+    my @findings;
+    for my $family ($R->families($scenario)) {
+        my @parts;
+        for my $done (@{ $family->{measures} }) {
+            my $results = $done->{results};
+            my $own     = $results->{hydrofoil} or next;
+            if (defined $own->{problem}) {
+                push @findings, "Hydrofoil failed in $done->{measure}{name}: $own->{problem}.";
+                next;
+            }
+            my ($table) = HydroBench::Report->layout($done);
+            my $figure  = exists $COMPARED{$table} ? $COMPARED{$table} : 'req_per_s';
+            next unless defined $figure && defined $R->value($own, $figure);
+            my $best  = $R->best_other($results, $figure);
+            my @times = grep { defined $_->[1] } ['nginx', ($R->ratio_of($results, 'hydrofoil', 'nginx', $figure))[0]],
+                defined $best ? [$best, ($R->ratio_of($results, 'hydrofoil', $best, $figure))[0]] : ();
+            push @parts, [$done, $figure, @times] if @times;
+        }
+        next unless @parts;
+        @parts = @parts[0, -1] if @parts > 3;
+        push @findings, ucfirst join('; ', map { _clause($family, $_ == 0, @{ $parts[$_] }) } 0 .. $#parts) . '.';
+    }
+    return @findings;
+}
+
+# What Hydrofoil does in one measure, in words; only the first clause of a sentence says of what.
+sub _clause {
+    my ($family, $is_first, $done, $figure, @times) = @_;
+    my $label = _label($family, $done);
+    my $where = defined $label ? ($family->{axis} eq 'workers' ? 'with' : 'on') . " $label" : $done->{measure}{title};
+    my $what  = $figure eq 'mb_per_cpu_s' ? 'sends %s times as much as %s for each second of CPU' : 'answers %s times as many requests as %s';
+    my ($first, @others) = @times;
+    my $text = $is_first ? (defined $label ? "$where " : "$where: ") . 'Hydrofoil ' . sprintf $what, times($first->[1]), $first->[0]
+        : "$where " . times($first->[1]) . " times $first->[0]";
+    return join ' and ', $text, map { times($_->[1]) . ($is_first ? $figure eq 'mb_per_cpu_s' ? ' times as much as ' : ' times as many as ' : ' times ') . $_->[0] } @others;
+}
+
+1;
+__END__
+
+=head1 NAME
+
+HydroBench::Figures - which charts a scenario gets, and what they say
+
+=head1 SYNOPSIS
+
+    for my $figure (HydroBench::Figures->of($scenario)) {
+        print "$figure->{title}\n";
+        print HydroBench::Chart::SVG->paint($_, id => $figure->{name}) for @{ $figure->{drawings} };
+    }
+    print "$_\n" for HydroBench::Figures->findings($scenario);
+
+=cut
