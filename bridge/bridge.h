@@ -20,6 +20,8 @@
 #endif
 
 #define HF_MAX_KEYS 512   /* environment keys that are remembered: fixed ones, known headers, and headers that were seen */
+#define HF_HEK_BUCKETS 2048 /* a power of two, several times that many */
+#define HF_NO_KEY 0xffffu
 #define HF_SPARE_ENVS 8   /* environments that are kept for reuse */
 #define HF_SMALL_BODY 12288 /* bytes of an answer that are copied behind its head */
 #define HF_LARGE_PART 16384 /* bytes from which a part of a body is sent from where it is */
@@ -55,26 +57,28 @@ typedef struct hf_seen {
     UV body_mask, body;  /* of a constant: its referent, or its integer */
 } hf_seen;
 
-/* An environment. Reused when the application left it as it was: then only values that differ are written, and neither
- * keys nor values are allocated or freed. `seen` is what a walk through the hash found after it was filled; a second walk
- * when the request is over tells whether anything was added, deleted, replaced or kept. */
+/* An environment. Reused when the application left it as it was, or only added keys, which are taken out again: then only
+ * values that differ are written, and neither keys nor values are allocated or freed. `seen` is what a walk through the hash
+ * found after it was filled; a second walk when the request is over tells whether anything was added, deleted, replaced or
+ * kept. The first three arrays begin as zero. */
 typedef struct hf_env {
     struct hf_env *next;
     HV *hv;
     SV *rv;               /* the reference that applications are called with */
     SV *slot[HF_MAX_KEYS]; /* the value that belongs to a key, NULL if it is not in the hash */
     U32 stamp[HF_MAX_KEYS]; /* the request that wrote it */
-    U16 variable[HF_MAX_KEYS]; /* keys that come and go with requests */
     U16 n_variable;
+    U16 n_slots;          /* how many of `slot` are not NULL */
     U32 request;          /* number of the request, for stamp */
     U32 n_seen;
     bool exact;           /* slots and hash are in step: it may be reused */
     HE **buckets;         /* HvARRAY and flags when the hash was walked */
     U32 hv_flags;
-    hf_seen seen[HF_MAX_KEYS];
     AV *cleanup;          /* psgix.cleanup.handlers */
     SV *io, *informational; /* the values of psgix.io and psgix.informational, made when they are looked at */
     hf_request *request_of_lazy; /* what psgix.io and psgix.informational stand for, NULL when over */
+    U16 variable[HF_MAX_KEYS];   /* n_variable keys that come and go with requests; from here on nothing begins as zero */
+    hf_seen seen[HF_MAX_KEYS];   /* n_seen of them */
 } hf_env;
 
 /* The environment of a request, with the engine lock held. NULL when the request has been answered with an error already. */
@@ -82,6 +86,10 @@ hf_env *hf_env_build(pTHX_ hf_worker *w, hf_request *r);
 
 /* Did the application leave it as it was: nothing added, deleted, replaced or kept? */
 bool hf_env_is_untouched(pTHX_ hf_worker *w, hf_env *env);
+
+/* Takes out what the application added. True when the environment then is as it was, false when something was deleted,
+ * replaced or kept as well. Runs destructors: without the lock. */
+bool hf_env_mend(pTHX_ hf_worker *w, hf_env *env);
 
 /* The request is over: keeps an untouched environment for the next one, lets go of others. Without the lock. */
 void hf_env_finish(pTHX_ hf_worker *w, hf_env *env, bool untouched);
@@ -110,6 +118,7 @@ struct hf_worker {
     SV *on_drain;         /* is told, once, why the engine has stopped accepting; NULL: nobody is */
 
     hf_key keys[HF_MAX_KEYS];
+    U16 key_of_hek[HF_HEK_BUCKETS]; /* the number of a key by the address of its name, HF_NO_KEY where there is none */
     U32 n_keys;
     HV *key_index;        /* name of a key -> its number */
     struct hf_name_cache *names; /* header name -> number of its key */

@@ -47,9 +47,17 @@ enum key {
 };
 
 #define FIRST_CONSTANT KEY_VERSION
-#define NO_KEY 0xffffu
 
 /* --- keys --- */
+
+/* Where the number of that name is, or would be. */
+static inline U32 hek_bucket(const hf_worker *w, const HEK *hek)
+{
+    U32 i = (U32)((uint64_t)PTR2UV(hek) * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (HF_HEK_BUCKETS - 1);
+    while (w->key_of_hek[i] != HF_NO_KEY && w->keys[w->key_of_hek[i]].hek != hek)
+        i = (i + 1) & (HF_HEK_BUCKETS - 1);
+    return i;
+}
 
 static void add_key(pTHX_ hf_worker *w, U32 at, const char *name, STRLEN len)
 {
@@ -58,6 +66,13 @@ static void add_key(pTHX_ hf_worker *w, U32 at, const char *name, STRLEN len)
     k->hash = SvSHARED_HASH(k->name);
     k->hek = SvSHARED_HEK_FROM_PV(SvPVX_const(k->name));
     (void)hv_store(w->key_index, name, (I32)len, newSVuv(at), 0);
+    w->key_of_hek[hek_bucket(w, k->hek)] = (U16)at;
+}
+
+/* The number of a key that a hash has; HF_NO_KEY for one that is not ours. Perl keeps every key but once. */
+static inline U32 key_of(const hf_worker *w, const HEK *hek)
+{
+    return w->key_of_hek[hek_bucket(w, hek)];
 }
 
 /* "HTTP_" and the header's name in capitals with '-' as '_'. Returns the length. */
@@ -81,7 +96,7 @@ static STRLEN header_key(char *dst, const char *name, STRLEN len)
 typedef struct hf_name_cache {
     U32 n;
     struct {
-        U16 key; /* NO_KEY: free */
+        U16 key; /* HF_NO_KEY: free */
         U8 len;
         char name[NAME_MAX_LEN];
     } bucket[NAME_BUCKETS];
@@ -96,7 +111,7 @@ static U32 name_hash(const char *name, STRLEN len)
     return h;
 }
 
-/* The key of a header that is not in the engine's list, NO_KEY if it is not (to be) remembered. */
+/* The key of a header that is not in the engine's list, HF_NO_KEY if it is not (to be) remembered. */
 static U32 learned_key(pTHX_ hf_worker *w, const char *name, STRLEN len)
 {
     hf_name_cache *cache = w->names;
@@ -105,9 +120,9 @@ static U32 learned_key(pTHX_ hf_worker *w, const char *name, STRLEN len)
     SV **known;
     U32 at, i;
     if (len > NAME_MAX_LEN)
-        return NO_KEY;
+        return HF_NO_KEY;
     i = name_hash(name, len) & (NAME_BUCKETS - 1);
-    for (; cache->bucket[i].key != NO_KEY; i = (i + 1) & (NAME_BUCKETS - 1))
+    for (; cache->bucket[i].key != HF_NO_KEY; i = (i + 1) & (NAME_BUCKETS - 1))
         if (cache->bucket[i].len == len && memcmp(cache->bucket[i].name, name, len) == 0)
             return cache->bucket[i].key;
     key_len = header_key(key, name, len);
@@ -116,7 +131,7 @@ static U32 learned_key(pTHX_ hf_worker *w, const char *name, STRLEN len)
         at = (U32)SvUV(*known);
     } else {
         if (w->n_keys >= HF_MAX_KEYS || cache->n >= MAX_NAMES)
-            return NO_KEY;
+            return HF_NO_KEY;
         at = w->n_keys++;
         add_key(aTHX_ w, at, key, key_len);
     }
@@ -234,6 +249,7 @@ static SV *store(pTHX_ hf_worker *w, hf_env *env, U32 key, SV *value)
     const hf_key *k = &w->keys[key];
     (void)hv_common(env->hv, k->name, NULL, 0, 0, HV_FETCH_ISSTORE | HV_FETCH_JUST_SV, value, k->hash);
     env->slot[key] = value;
+    env->n_slots++;
     env->exact = FALSE;
     if (key < FIRST_CONSTANT || key >= KEY_HEADERS)
         env->variable[env->n_variable++] = (U16)key;
@@ -304,7 +320,7 @@ static void set_header(pTHX_ hf_worker *w, hf_env *env, const hf_field *f, const
         return;
     case HF_HDR_OTHER:
         key = learned_key(aTHX_ w, base + f->name.off, f->name.len);
-        if (HF_UNLIKELY(key == NO_KEY)) {
+        if (HF_UNLIKELY(key == HF_NO_KEY)) {
             char small[256];
             STRLEN len = (STRLEN)f->name.len + 5;
             char *name = len <= sizeof(small) ? small : (char *)safemalloc(len);
@@ -352,16 +368,31 @@ static inline hf_sv_head head_of(const SV *sv)
     return h;
 }
 
+/* How a constant must look to be called untouched. */
+static void remember_constant(hf_seen *seen, U32 key)
+{
+    const SV *sv = seen->value;
+    seen->mask.part.flags = CONSTANT_FLAGS;
+    seen->is.part.flags = SvFLAGS(sv) & CONSTANT_FLAGS;
+    if (key == KEY_IO || key == KEY_INFORMATIONAL) {
+        seen->is.part.refs = 2;
+    } else if (key != KEY_INPUT) {
+        seen->body_mask = ~(UV)0;
+        seen->body = body_of(sv);
+    }
+}
+
 /* Remembers what is in the hash, and how each value must look to be called untouched. */
-static void remember(hf_env *env)
+static void remember(const hf_worker *w, hf_env *env)
 {
     HE **buckets = HvARRAY(env->hv);
     STRLEN i;
-    U32 n = 0, k;
+    U32 n = 0;
     for (i = 0; i <= HvMAX(env->hv); i++) {
         HE **link;
         for (link = &buckets[i]; *link; link = &HeNEXT(*link)) {
             hf_seen *seen = &env->seen[n++];
+            const U32 key = key_of(w, HeKEY_hek(*link));
             seen->link = link;
             seen->he = *link;
             seen->hek = HeKEY_hek(*link);
@@ -371,23 +402,8 @@ static void remember(hf_env *env)
             seen->is.part.refs = 1;
             seen->is.part.flags = 0;
             seen->body_mask = seen->body = 0;
-        }
-    }
-    for (k = FIRST_CONSTANT; k < KEY_HEADERS; k++) {
-        SV *sv = env->slot[k];
-        for (i = 0; sv && i < n; i++) {
-            hf_seen *seen = &env->seen[i];
-            if (seen->value != sv)
-                continue;
-            seen->mask.part.flags = CONSTANT_FLAGS;
-            seen->is.part.flags = SvFLAGS(sv) & CONSTANT_FLAGS;
-            if (k == KEY_IO || k == KEY_INFORMATIONAL) {
-                seen->is.part.refs = 2;
-            } else if (k != KEY_INPUT) {
-                seen->body_mask = ~(UV)0;
-                seen->body = body_of(sv);
-            }
-            break;
+            if (key >= FIRST_CONSTANT && key < KEY_HEADERS)
+                remember_constant(seen, key);
         }
     }
     env->buckets = buckets;
@@ -396,33 +412,104 @@ static void remember(hf_env *env)
     env->exact = TRUE;
 }
 
+static inline bool value_holds(const hf_seen *seen)
+{
+    const SV *sv = seen->value;
+    return (head_of(sv).both & seen->mask.both) == seen->is.both && (!seen->body_mask || body_of(sv) == seen->body);
+}
+
+/* Nobody else has the hash, and it is an ordinary one. */
+static bool is_ours(const hf_env *env)
+{
+    HV *hv = env->hv;
+    if (!env->exact || !env->n_seen || SvREFCNT(hv) != 1 || SvREFCNT(env->rv) != 1 || !SvROK(env->rv) ||
+        SvRV(env->rv) != (SV *)hv || SvMAGICAL(hv) || SvREADONLY(hv) || SvOBJECT(hv) || AvFILLp(env->cleanup) >= 0 ||
+        SvREFCNT(env->cleanup) != 2 || SvMAGICAL(env->cleanup))
+        return FALSE;
+    /* Neither is it in the middle of each(), nor has anybody a weak reference to it. */
+    return !SvOOK(hv) || (HvRITER_get(hv) == -1 && !HvEITER_get(hv) && !HvAUX(hv)->xhv_backreferences);
+}
+
 bool hf_env_is_untouched(pTHX_ hf_worker *w, hf_env *env)
 {
     HV *hv = env->hv;
     const hf_seen *seen = env->seen, *end = seen + env->n_seen;
     PERL_UNUSED_ARG(w);
-    if (!env->exact || !env->n_seen || SvREFCNT(hv) != 1 || SvREFCNT(env->rv) != 1 || !SvROK(env->rv) ||
-        SvRV(env->rv) != (SV *)hv || SvOOK(hv) || SvMAGICAL(hv) || SvREADONLY(hv) || SvOBJECT(hv) || HvTOTALKEYS(hv) != env->n_seen ||
-        HvARRAY(hv) != env->buckets || AvFILLp(env->cleanup) >= 0 || SvREFCNT(env->cleanup) != 2 ||
-        SvMAGICAL(env->cleanup))
+    if (!is_ours(env) || HvTOTALKEYS(hv) != env->n_seen || HvARRAY(hv) != env->buckets)
         return FALSE;
     /* As many entries as there were, and each of them is where it was: the links are followed from the buckets on, so
      * that no pointer is used before it has been found to be the one that was seen. */
-    for (; seen < end; seen++) {
-        const SV *sv;
-        if (*seen->link != seen->he || HeKEY_hek(seen->he) != seen->hek || (sv = HeVAL(seen->he)) != seen->value ||
-            (head_of(sv).both & seen->mask.both) != seen->is.both)
+    for (; seen < end; seen++)
+        if (*seen->link != seen->he || HeKEY_hek(seen->he) != seen->hek || HeVAL(seen->he) != seen->value || !value_holds(seen))
             return FALSE;
-        if (seen->body_mask && body_of(sv) != seen->body)
-            return FALSE;
+    return TRUE;
+}
+
+#define MAX_ADDED 64 /* more keys than that are not worth taking out */
+
+/* Are all entries that were filled in still there, with the values they had? The names of all others are in added[0..*n),
+ * to be freed. */
+static bool find_added(pTHX_ const hf_worker *w, const hf_env *env, SV **added, U32 *n)
+{
+    HE **buckets = HvARRAY(env->hv);
+    U32 known = 0;
+    STRLEN i;
+    *n = 0;
+    for (i = 0; i <= HvMAX(env->hv); i++) {
+        HE *he;
+        for (he = buckets[i]; he; he = HeNEXT(he)) {
+            const U32 key = key_of(w, HeKEY_hek(he));
+            if (HF_LIKELY(key != HF_NO_KEY && env->slot[key] && HeVAL(he) == env->slot[key]))
+                known++;
+            else if (*n < MAX_ADDED)
+                added[(*n)++] = newSVpvn_share(HeKEY(he), HeKUTF8(he) ? -(I32)HeKLEN(he) : (I32)HeKLEN(he), HeHASH(he));
+            else
+                return FALSE;
+        }
     }
+    return known == env->n_slots;
+}
+
+bool hf_env_mend(pTHX_ hf_worker *w, hf_env *env)
+{
+    SV *added[MAX_ADDED];
+    const hf_seen *seen;
+    U32 n, i;
+    bool whole;
+    if (SvOOK(env->hv))
+        (void)hv_iterinit(env->hv);
+    if (!is_ours(env))
+        return FALSE;
+    whole = find_added(aTHX_ w, env, added, &n);
+    for (i = 0; i < n; i++) {
+        if (whole) /* a destructor may do anything: what it leaves is looked at below */
+            (void)hv_delete_ent(env->hv, added[i], G_DISCARD, SvSHARED_HASH(added[i]));
+        SvREFCNT_dec_NN(added[i]);
+    }
+    if (!whole)
+        return FALSE;
+    if (HF_LIKELY(hf_env_is_untouched(aTHX_ w, env)))
+        return TRUE;
+    /* The entries may have moved, when the hash grew. */
+    if (!is_ours(env))
+        return FALSE;
+    whole = find_added(aTHX_ w, env, added, &n) && n == 0;
+    while (n)
+        SvREFCNT_dec_NN(added[--n]);
+    if (!whole)
+        return FALSE;
+    for (seen = env->seen; seen < env->seen + env->n_seen; seen++)
+        if (!value_holds(seen))
+            return FALSE;
+    env->exact = FALSE;
     return TRUE;
 }
 
 static hf_env *env_new(pTHX_ hf_worker *w)
 {
     hf_env *env;
-    Newxz(env, 1, hf_env);
+    Newx(env, 1, hf_env);
+    Zero(env, offsetof(hf_env, variable), char);
     env->hv = newHV();
     hv_ksplit(env->hv, 63);
     env->rv = newRV_noinc((SV *)env->hv);
@@ -581,6 +668,7 @@ static void forget_absent(pTHX_ hf_worker *w, hf_env *env)
         }
         (void)hv_common(env->hv, w->keys[key].name, NULL, 0, 0, HV_DELETE | G_DISCARD, NULL, w->keys[key].hash);
         env->slot[key] = NULL;
+        env->n_slots--;
         env->exact = FALSE;
     }
     env->n_variable = (U16)kept;
@@ -626,7 +714,7 @@ hf_env *hf_env_build(pTHX_ hf_worker *w, hf_request *r)
     set_input(aTHX_ w, env, r);
     forget_absent(aTHX_ w, env);
     if (HF_UNLIKELY(!env->exact && env->n_seen))
-        remember(env);
+        remember(w, env);
     else if (env->n_seen)
         env->n_seen = before;
     return env;
@@ -664,6 +752,8 @@ void hf_env_setup(pTHX_ hf_worker *w)
     AV *version = newAV();
     U32 i;
     w->key_index = newHV();
+    for (i = 0; i < HF_HEK_BUCKETS; i++)
+        w->key_of_hek[i] = HF_NO_KEY;
     for (i = 0; i < KEY_HEADERS; i++)
         add_key(aTHX_ w, i, fixed[i], strlen(fixed[i]));
     add_key(aTHX_ w, KEY_HEADERS, "HTTP_", 5); /* never used: header id 0 is "another one" */
@@ -676,7 +766,7 @@ void hf_env_setup(pTHX_ hf_worker *w)
     Newx(w->names, 1, hf_name_cache);
     w->names->n = 0;
     for (i = 0; i < NAME_BUCKETS; i++)
-        w->names->bucket[i].key = NO_KEY;
+        w->names->bucket[i].key = HF_NO_KEY;
 
     av_push(version, newSViv(1));
     av_push(version, newSViv(1));

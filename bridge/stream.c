@@ -86,6 +86,7 @@ void hf_call_settle(pTHX_ hf_call *call)
                 hf_engine_begin_drain(w->engine, HF_HARAKIRI);
                 hf_engine_unlock(w->engine);
             }
+            untouched = hf_env_mend(aTHX_ w, env);
         }
         hf_env_finish(aTHX_ w, env, untouched);
     }

@@ -34,6 +34,14 @@ my %harm = (
     undefall  => sub { my $env = shift; undef %$env },
     add       => sub { my $env = shift; $env->{"left.$_"} = $_ for 1 .. 100; $env->{HTTP_X_TWO} = 'forged'; $env->{HTTP_COOKIE} = 'forged' },
     add_one   => sub { my $env = shift; $env->{HTTP_X_FORGED} = 'forged' },
+    add_many  => sub { my $env = shift; $env->{"left.$_"} = [$_] for 1 .. 60; each %$env },
+    add_wide  => sub { my $env = shift; $env->{"left.\x{263a}"} = 1; $env->{"left.\xe9"} = 2; my $key = "lef\xe8"; utf8::upgrade($key); $env->{$key} = 3 },
+    add_over  => sub { my $env = shift; $env->{left} = 1; $env->{HTTP_X_ONE} .= 'x'; delete $env->{HTTP_COOKIE}; $env->{REMOTE_ADDR} = 'forged' },
+    add_again => sub { my $env = shift; $env->{$_} = delete $env->{$_} for keys %$env; $env->{left} = 1 },
+    leaver    => sub { my $env = shift; $env->{left} = Leaver->new($env, sub { my $env = shift; $env->{more} = 1; delete $env->{PATH_INFO} }) },
+    leaver2   => sub { my $env = shift; $env->{left} = Leaver->new($env, sub { my $env = shift; push @kept, $env; $env->{HTTP_X_ONE} = 'forged' }) },
+    leaver3   => sub { my $env = shift; $env->{"left.$_"} = Leaver->new($env, sub { %{ $_[0] } = () }) for 1 .. 5 },
+    leaver4   => sub { my $env = shift; $env->{"left.$_"} = Leaver->new($env, sub { delete $_[0]{"left.$_"} for 1 .. 5; die 'left' }) for 1 .. 5 },
     swap      => sub { my $env = shift; my $x = delete $env->{HTTP_X_ONE}; $env->{HTTP_X_NEW} = $x },
     number    => sub { my $env = shift; no warnings; my $sum = 0; $sum += $env->{$_} for grep { !ref $env->{$_} } keys %$env },
     bool      => sub { my $env = shift; $env->{'psgi.streaming'} = 0; $env->{'psgi.multithread'}++; $env->{'psgix.harakiri'} = '' },
@@ -70,6 +78,8 @@ my %harm = (
     nothing   => sub { },
 );
 require Hash::Util;
+sub Leaver::new { my ($class, $env, $code) = @_; my $self = bless { env => \$env, code => $code }, $class; Scalar::Util::weaken($env); $self }
+sub Leaver::DESTROY { my $self = shift; my $env = ${ $self->{env} }; $self->{code}->($env) if $env }
 sub Tied::TIESCALAR { bless [], shift }
 sub Tied::FETCH { 'tied' }
 sub Tied::STORE { }

@@ -771,6 +771,31 @@ static AV *program_of_middleware(pTHX_ HV *hv)
     return program_of_compiler(aTHX_ compiler);
 }
 
+PERL_STATIC_INLINE bool is_sub(SV *code)
+{
+    return SvROK(code) && SvTYPE(SvRV(code)) == SVt_PVCV && (CvROOT((CV *)SvRV(code)) || CvXSUB((CV *)SvRV(code)));
+}
+
+/* The same for a format that was compiled before this was loaded, as under plackup: it is compiled again, once. */
+static AV *adopted_program(pTHX_ SV *self, HV *hv)
+{
+    static const MGVTBL adopted;
+    SV *compiler = field(aTHX_ hv, COMPILED_FORMAT);
+    AV *av = SvROK(compiler) && SvTYPE(SvRV(compiler)) == SVt_PVAV && !SvRMAGICAL(SvRV(compiler)) ? (AV *)SvRV(compiler) : NULL;
+    SV *code = av && AvFILLp(av) >= 0 ? AvARRAY(av)[0] : NULL;
+    CV *adopt = get_cv("Hydrofoil::Accelerate::AccessLog::adopt", 0);
+    if (!adopt || !code || !is_sub(code) || mg_findext(SvRV(code), PERL_MAGIC_ext, &adopted))
+        return NULL;
+    sv_magicext(SvRV(code), NULL, PERL_MAGIC_ext, &adopted, NULL, 0);
+
+    dSP;
+    PUSHMARK(SP);
+    XPUSHs(self);
+    PUTBACK;
+    call_sv((SV *)adopt, G_VOID | G_DISCARD);
+    return program_of_middleware(aTHX_ hv);
+}
+
 /* log_line(status, headers, env, { content_length, time }) */
 static XS(middleware_log_line)
 {
@@ -811,11 +836,6 @@ static SV *call_scalar(pTHX_ SV *code, SV *argument)
     SV *result = POPs;
     PUTBACK;
     return result;
-}
-
-PERL_STATIC_INLINE bool is_sub(SV *code)
-{
-    return SvROK(code) && SvTYPE(SvRV(code)) == SVt_PVCV && (CvROOT((CV *)SvRV(code)) || CvXSUB((CV *)SvRV(code)));
 }
 
 /* Can a line be printed to it: a handle, or an object that has the method? */
@@ -866,6 +886,8 @@ static XS(middleware_call)
     /* The application may have changed anything. */
     hv = hf_object_keeping(aTHX_ self, middleware_terms);
     AV *program = hv ? program_of_middleware(aTHX_ hv) : NULL;
+    if (hv && !program)
+        program = adopted_program(aTHX_ self, hv);
     SV *logger = program ? field(aTHX_ hv, LOGGER) : NULL;
     GV *length_gv = gv_fetchpvs("Plack::Util::content_length", 0, SVt_PVCV);
     AV *av = SvROK(answer) && SvTYPE(SvRV(answer)) == SVt_PVAV && !SvOBJECT(SvRV(answer)) && !SvRMAGICAL(SvRV(answer)) ? (AV *)SvRV(answer) : NULL;

@@ -49,7 +49,19 @@ sub run {
     $self = $self->new if !ref $self;
     $self->parse_options if !$self->{options};
     $self->_refuse_missing_file if !@args;
+    $self->_accelerate;
     return $self->SUPER::run(@args);
+}
+
+# Before the application is loaded: what it makes while it loads is then made in C. Under plackup the handler does it, after.
+sub _accelerate {
+    my $self = shift;
+
+    my %options = @{ $self->{options} };
+    return if !$options{accelerate};
+    require Hydrofoil::Accelerate;
+    Hydrofoil::Accelerate->load;
+    return;
 }
 
 # Plack::Runner adds a line of its own on where the server listens; ours do.

@@ -115,6 +115,23 @@ sub translate {
     return program($code, join('', map { $_->[0] } @steps), $handlers ? 1 : 0, map { @{$_}[ 1 .. $#$_ ] } @steps);
 }
 
+# A format that a middleware compiled before this was loaded: compiled anew it has a program, which its object gets if the
+# Perl is the same.
+sub adopt {
+    my $self = shift;
+
+    my $compiler = $self->{compiled_format};
+    return if ref $compiler ne 'Apache::LogFormat::Compiler' || !defined $compiler->[1];
+    local $@;
+    local $SIG{__DIE__};
+    my $again = eval {
+        Apache::LogFormat::Compiler->new($self->{format} || 'combined',
+            map { $_ => $self->{$_} || {} } qw(char_handlers block_handlers));
+    };
+    $compiler->[0] = $again->[0] if $again && $again->[1] eq $compiler->[1];
+    return;
+}
+
 # Has a time that format without a warning? What is kept for a second is worked out once, and would warn once.
 sub _is_quiet {
     my $format = shift;
