@@ -451,13 +451,12 @@ bool hf_env_is_untouched(pTHX_ hf_worker *w, hf_env *env)
  * to be freed. */
 static bool find_added(pTHX_ const hf_worker *w, const hf_env *env, SV **added, U32 *n)
 {
-    HE **buckets = HvARRAY(env->hv);
+    HE **bucket = HvARRAY(env->hv), **const end = bucket + HvMAX(env->hv) + 1;
     U32 known = 0;
-    STRLEN i;
     *n = 0;
-    for (i = 0; i <= HvMAX(env->hv); i++) {
-        HE *he;
-        for (he = buckets[i]; he; he = HeNEXT(he)) {
+    for (; bucket < end; bucket++) {
+        const HE *he;
+        for (he = *bucket; he; he = HeNEXT(he)) {
             const U32 key = key_of(w, HeKEY_hek(he));
             if (HF_LIKELY(key != HF_NO_KEY && env->slot[key] && HeVAL(he) == env->slot[key]))
                 known++;
