@@ -649,13 +649,13 @@ static double percentile(const int64_t *sorted, int n, double percent)
 /* Prints latencies in microseconds; sorts them. */
 static void print_latencies(int64_t *ns, int n)
 {
-    static const double percents[] = {50, 90, 99, 99.9};
+    static const double percents[] = {50, 75, 90, 99, 99.9};
     double sum = 0;
     for (int i = 0; i < n; i++)
         sum += (double)ns[i];
     qsort(ns, (size_t)n, sizeof(*ns), by_value);
     printf("\"count\":%d,\"mean_us\":%.3f,\"max_us\":%.3f", n, n ? sum / n / 1000 : 0, n ? (double)ns[n - 1] / 1000 : 0);
-    for (int i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof(percents) / sizeof(*percents); i++)
         printf(",\"p%g_us\":%.3f", percents[i], percentile(ns, n, percents[i]));
 }
 

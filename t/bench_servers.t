@@ -148,8 +148,8 @@ subtest 'a server that is not installed is named with the reason' => sub {
 subtest 'an accelerated server is started like the plain one, with the toolkit loaded' => sub {
     my %context = (root => '/there', port => 1, app => 'hello');
     for my $name (qw(starman starlet hydrofoil)) {
-        my @plain = HydroBench::Servers->named($name)->{command}->(\%context);
-        my @more  = HydroBench::Servers->named("$name-accelerated")->{command}->(\%context);
+        my @plain = HydroBench::Servers->command(HydroBench::Servers->named($name), \%context);
+        my @more  = HydroBench::Servers->command(HydroBench::Servers->named("$name-accelerated"), \%context);
         my %plain = map { $_ => 1 } @plain;
         is_deeply [ grep { $plain{$_} } @more ], \@plain, "$name: the same";
         is_deeply [ grep { !$plain{$_} } @more ],

@@ -6,7 +6,6 @@ use lib "$FindBin::Bin/../bench/lib";
 use HydroBench::Report;
 use HydroBench::Scenario;
 use HydroBench::Stats qw(median spread ratio percentile);
-use HydroBench::Wrk;
 
 subtest 'the median is the middle value, or the mean of the two in the middle' => sub {
     is median(3, 1, 2), 2, 'odd';
@@ -36,78 +35,6 @@ subtest 'a percentile is the nearest rank' => sub {
     is percentile(0, 4, 2), 2, 'p0 is the smallest';
     is percentile(100, 4, 2), 4, 'p100 is the largest';
     is percentile(50), undef, 'of nothing';
-};
-
-sub parse { return HydroBench::Wrk->parse(@_) }
-
-my $QUIET = <<'WRK';
-Running 2s test @ http://127.0.0.1:7105/
-  1 threads and 16 connections
-  Thread Stats   Avg      Stdev     Max   +/- Stdev
-    Latency   196.05us   48.23us   1.21ms   88.23%
-    Req/Sec    81.94k     6.76k   88.53k    95.00%
-  Latency Distribution
-     50%  186.00us
-     75%  230.50us
-     90%    1.02ms
-     99%    2.00s 
-  162719 requests in 2.10s, 17.54MB read
-Requests/sec:  81339.82
-Transfer/sec:      8.77MB
-WRK
-
-subtest 'the output of a quiet wrk run is read whole' => sub {
-    my $result = parse($QUIET);
-    is $result->{requests}, 162_719, 'requests';
-    is $result->{seconds}, 2.1, 'seconds';
-    is $result->{bytes}, 17.54 * 1024 * 1024, 'bytes';
-    is $result->{req_per_s}, 81_339.82, 'requests per second';
-    is $result->{errors}, 0, 'no errors';
-    is_deeply $result->{latency},
-        { mean => 196.05, max => 1210, p50 => 186, p75 => 230.5, p90 => 1020, p99 => 2_000_000 },
-        'latencies, in microseconds';
-};
-
-subtest 'errors of every kind count' => sub {
-    (my $text = $QUIET) =~ s/^(\s+\d+ requests.*\n)/$1  Socket errors: connect 1, read 20, write 300, timeout 4000\n/m;
-    my $result = parse($text);
-    is $result->{connect_errors}, 1, 'connect';
-    is $result->{read_errors}, 20, 'read';
-    is $result->{write_errors}, 300, 'write';
-    is $result->{timeout_errors}, 4000, 'timeout';
-    is $result->{errors}, 4321, 'their sum';
-
-    $text =~ s/^(\s+Socket errors.*\n)/$1  Non-2xx or 3xx responses: 50000\n/m;
-    $result = parse($text);
-    is $result->{status_errors}, 50_000, 'answers that are errors';
-    is $result->{errors}, 54_321, 'their sum with the others';
-};
-
-subtest 'a percentile that wrk could not tell is missing, not zero' => sub {
-    (my $text = $QUIET) =~ s/99%    2.00s/99%    0.00us/;
-    ok !exists parse($text)->{latency}{p99}, 'p99';
-};
-
-subtest 'output without a result is no result' => sub {
-    is parse("unable to connect to 127.0.0.1:1 Connection refused\n"), undef, 'a refused connection';
-    is parse(''), undef, 'nothing';
-};
-
-subtest 'small and large transfers keep their unit' => sub {
-    for (['0.00B', 0], ['512.00B', 512], ['1.50KB', 1536], ['2.00GB', 2 * 1024**3]) {
-        my ($printed, $bytes) = @$_;
-        (my $text = $QUIET) =~ s/17\.54MB read/$printed read/;
-        is parse($text)->{bytes}, $bytes, $printed;
-    }
-};
-
-subtest 'the command line of wrk' => sub {
-    is_deeply [HydroBench::Wrk->command(url => 'http://h/', connections => 16, duration => 5)],
-        [qw(wrk -t 1 -c 16 -d 5s --latency http://h/)], 'plain';
-    is_deeply [
-        HydroBench::Wrk->command(url => 'http://h/', connections => 16, duration => 5, script => 'p.lua', script_args => [16])
-        ],
-        [qw(wrk -t 1 -c 16 -d 5s --latency -s p.lua http://h/ -- 16)], 'with a script and its arguments';
 };
 
 subtest 'a target is held against its figure' => sub {
@@ -142,6 +69,46 @@ subtest 'rounds become medians, and their errors a sum' => sub {
     is $result->{req_per_s}, 20, 'median';
     is $result->{errors}, 3, 'sum';
     ok !exists $result->{cpu_us}, 'a figure nobody measured is absent';
+};
+
+subtest 'errors are told by class, and as a part of all requests' => sub {
+    my $result = HydroBench::Scenario->summarize(
+        { requests => 90, errors => 6, error_classes => { read => 5, timeout => 1 }, latency => { p50 => 10, 'p99.9' => 70 } },
+        { requests => 100, errors => 4, error_classes => { read => 4, timeout => 0 }, latency => { p50 => 30, 'p99.9' => 90 } });
+    is $result->{requests}, 190, 'requests that were answered well';
+    is_deeply $result->{error_classes}, { read => 9, timeout => 1 }, 'classes';
+    is $result->{error_ratio}, 10 / 200, 'errors / (requests + errors)';
+    is_deeply $result->{latency}, { p50 => 20, 'p99.9' => 80 }, 'latencies are medians';
+};
+
+subtest 'what was published stands beside what was measured' => sub {
+    my $measure = sub {
+        my ($x, $starman, $starlet) = @_;
+        return {
+            measure => { name => "w$x", series => 'workers', x => $x },
+            results => { starman => $starman, starlet => { req_per_s => $starlet, latency => { mean => 7 } } },
+        };
+    };
+    my @done = (
+        $measure->(1, { req_per_s => 10 }, 12),
+        $measure->(6, { req_per_s => 40 }, 50),
+        $measure->(16, { problem => 'died', error_ratio => 0.5 }, 100),
+    );
+    my $measured = sub { (HydroBench::Scenario->published([{ value => 1, @_ }], @done))[0]{measured} };
+    my @starlet = (figure => 'req_per_s', server => 'starlet');
+    is $measured->(measure => 'w6', @starlet), 50, 'a figure';
+    is $measured->(measure => 'w6', server => 'starlet', figure => 'latency.mean'), 7, 'a latency';
+    is $measured->(measure => 'w6', @starlet, than => 'starman'), 1.25, 'a ratio to another server';
+    is $measured->(measure => 'w16', @starlet, than_measure => 'w6'), 2, 'a ratio to another measure';
+    is $measured->(measure => 'w16', @starlet, peak => 'workers'), 16, 'where a curve is highest';
+    is $measured->(measure => 'w16', figure => 'req_per_s', server => 'starman', peak => 'workers'), 6, 'without the point that failed';
+    is $measured->(measure => 'w16', @starlet, than => 'starman'), undef, 'no ratio to a server that failed';
+    is $measured->(measure => 'w16', server => 'starman', figure => 'error_ratio'), 0.5, 'which has errors all the same';
+    is $measured->(measure => 'w1', figure => 'req_per_s', server => 'gazelle'), undef, 'a server that is not there';
+    my $text = HydroBench::Report->published([HydroBench::Scenario->published(
+        [{ measure => 'w6', @starlet, than => 'starman', value => 2, source => '2013-08' }], @done)]);
+    like $text, qr/w6 +2\.00 +1\.25 +starlet req_per_s times that of starman: 2013-08/, 'as text';
+    is(HydroBench::Report->published([]), '', 'nothing published, nothing said');
 };
 
 subtest 'a server that failed appears as such, below the others and without figures' => sub {

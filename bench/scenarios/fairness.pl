@@ -27,6 +27,7 @@ my @fast = ({ name => 'fast', path => '/', connections => 28, every => 20 });
             duration => 10,
             quick    => 3,
             groups   => [@slow, @fast],
+            essential => [qw(hydrofoil)],
         },
         {
             name     => 'stuck7',

@@ -9,6 +9,7 @@
             name        => 'keepalive16',
             title       => '16 keep-alive connections',
             connections => 16,
+            essential   => [qw(hydrofoil floor nginx starlet)],
         },
         {
             name        => 'keepalive256',

@@ -13,6 +13,7 @@
             duration    => 3,
             quick       => 1,
             rounds      => 5,
+            essential   => 1,
         },
     ],
     targets => [

@@ -12,6 +12,7 @@
             duration => 20,
             quick    => 5,
             rounds   => 1,
+            essential => 1,
             groups   => [
                 { name => 'busy',   path => '/sleep/2',   connections => 8 },
                 { name => 'steady', path => '/',          connections => 28, every => 20 },

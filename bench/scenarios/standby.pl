@@ -8,6 +8,7 @@
             title       => '16 keep-alive connections',
             connections => 16,
             switches    => 1,
+            essential   => 1,
         },
         {
             name        => 'syscalls16',

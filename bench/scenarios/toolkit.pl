@@ -31,6 +31,7 @@ my $servers = [
             name  => 'functions',
             title => 'functions, in one process',
             tool  => 'functions',
+            essential => 1,
         },
     ],
     targets => [

@@ -17,13 +17,20 @@ sub _connect {
     return $socket;
 }
 
-# One request on an open socket. Returns (answer, undef) or (undef, why not); the answer is a hash: status, headers
-# (names in lower case), body, and keep_alive, whether the server lets the connection live on.
+# One request on an open socket, with $post (type, bytes) a POST. Returns (answer, undef) or (undef, why not); the answer is
+# a hash: status, headers (names in lower case), body, and keep_alive, whether the server lets the connection live on.
 sub _exchange {
-    my ($socket, $port, $path) = @_;
-    my $request = "GET $path HTTP/1.1\r\nHost: 127.0.0.1:$port\r\n\r\n";
+    my ($socket, $port, $path, $post) = @_;
+    my $request = $post
+        ? "POST $path HTTP/1.1\r\nHost: 127.0.0.1:$port\r\nContent-Type: $post->{type}\r\nContent-Length: "
+            . length($post->{bytes}) . "\r\n\r\n$post->{bytes}"
+        : "GET $path HTTP/1.1\r\nHost: 127.0.0.1:$port\r\n\r\n";
     local $SIG{PIPE} = 'IGNORE';
-    defined syswrite $socket, $request or return (undef, "cannot send: $!");
+    while (length $request) {
+        my $sent = syswrite $socket, $request;
+        defined $sent or return (undef, "cannot send: $!");
+        substr $request, 0, $sent, '';
+    }
 
     my ($bytes, $head_end) = ('');
     while (($head_end = index $bytes, "\r\n\r\n") < 0) {
@@ -35,22 +42,44 @@ sub _exchange {
     my ($version, $status) = $status_line =~ m{^HTTP/(1\.[01]) (\d{3})} or return (undef, "not HTTP: $status_line");
     my %headers = map { /^([^:]+):\s*(.*?)\s*$/ ? (lc $1 => $2) : () } @lines;
 
-    my $length = $headers{'content-length'};
-    while (!defined $length || length $bytes < $length) {
+    my $length  = $headers{'content-length'};
+    my $chunked = lc($headers{'transfer-encoding'} || '') eq 'chunked';
+    my $body;
+    while (1) {
+        $body = $chunked ? _dechunked($bytes) : defined $length && length $bytes >= $length ? $bytes : undef;
+        last if defined $body;
         my $got = sysread $socket, $bytes, 262_144, length $bytes;
         return (undef, "the body stopped: $!") unless defined $got;
-        last unless $got;
+        next if $got;
+        return (undef, 'the body stopped') if $chunked || defined $length;
+        $body = $bytes;
+        last;
     }
     my $connection = lc($headers{connection} || '');
-    my $keep_alive = defined $length && ($version eq '1.1' ? $connection ne 'close' : $connection eq 'keep-alive');
-    return ({ status => $status, headers => \%headers, body => $bytes, keep_alive => $keep_alive ? 1 : 0 }, undef);
+    my $keep_alive = ($chunked || defined $length)
+        && ($version eq '1.1' ? $connection ne 'close' : $connection eq 'keep-alive');
+    return ({ status => $status, headers => \%headers, body => $body, keep_alive => $keep_alive ? 1 : 0 }, undef);
 }
 
-# One request on a connection of its own.
+# What the chunks hold (RFC 9112, 7.1), or undef when the last one is not there yet.
+sub _dechunked {
+    my ($bytes) = @_;
+    my $body = '';
+    while ($bytes =~ /\G([0-9A-Fa-f]+)[^\r\n]*\r\n/gc) {
+        my ($size, $at) = (hex $1, pos $bytes);
+        return $body if !$size && $bytes =~ /\G(?:[^\r\n]+\r\n)*\r\n/gc;
+        return undef if !$size || length $bytes < $at + $size + 2;
+        $body .= substr $bytes, $at, $size;
+        pos($bytes) = $at + $size + 2;
+    }
+    return undef;
+}
+
+# One request on a connection of its own; with $post (type, bytes) a POST.
 sub get {
-    my ($class, $port, $path) = @_;
+    my ($class, $port, $path, $post) = @_;
     my $socket = _connect($port) or return (undef, "cannot connect: $!");
-    return _exchange($socket, $port, $path);
+    return _exchange($socket, $port, $path, $post);
 }
 
 # Opens connections, makes one request on each and leaves them open. Returns the sockets and what went wrong first.

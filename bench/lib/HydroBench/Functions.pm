@@ -12,7 +12,9 @@ sub measure {
     my (@order, %rounds, $problem);
     for my $round (1 .. $rounds) {
         $run->progress(sprintf('%s: round %d of %d', $measure->{name}, $round, $rounds), ($round - 1) / $rounds);
-        my $text  = HydroBench::Run::output([$class->command($run, $measure)], 300);
+        my @command = $class->command($run, $measure);
+        my $text  = HydroBench::Run::output(\@command, 300);
+        my $raw   = $run->raw(undef, $measure, \@command, $text);
         my @lines = $class->parse($text);
         if (!@lines) {
             $problem = $text;
@@ -20,7 +22,7 @@ sub measure {
         }
         for my $line (@lines) {
             push @order, $line->{name} if !$rounds{ $line->{name} };
-            push @{ $rounds{ $line->{name} } }, $line;
+            push @{ $rounds{ $line->{name} } }, { %$line, raw => $raw };
         }
     }
     my %results;

@@ -15,7 +15,12 @@ my $DRAIN   = 2;       # seconds in which the last answers may come, unless the 
 # looks at nothing else.
 my ($LATE_P99, $LATE_MAX, $REPEATS) = (2_000, 20_000, 2);
 
-my @ERRORS  = qw(connect_errors resets short_answers status_errors twice mismatched);
+# What goes wrong, by the names that other tools have for it.
+my %CLASSES = (
+    connect_errors => 'connect', resets => 'read', short_answers => 'short', status_errors => 'status', twice => 'twice',
+    mismatched => 'mismatched', unanswered => 'timeout',
+);
+my @PERCENTS = qw(p50 p75 p90 p99 p99.9 max mean);
 
 # Builds bench/load.c into build/bench where that is not done yet. Returns the program, or undef.
 sub build {
@@ -63,9 +68,9 @@ sub figures {
     my ($class, $result) = @_;
     my %figures = (own_delay_max_us => $result->{own_delay}{max_us}, own_delay_p99_us => $result->{own_delay}{p99_us});
     for my $group (@{ $result->{groups} }) {
-        $figures{"$group->{name}_$_"} = $group->{$_} for qw(mean_us p50_us p90_us p99_us p99.9_us max_us per_s starved);
-        $figures{$_} += $group->{$_} for qw(count answered failed unanswered twice resets);
-        $figures{errors} += $group->{$_} for @ERRORS;
+        $figures{"$group->{name}_$_"} = $group->{$_} for (map { "${_}_us" } @PERCENTS), qw(per_s starved);
+        $figures{$_} += $group->{$_} for qw(count answered failed unanswered twice resets status_errors);
+        $figures{errors} += $group->{$_} for keys %CLASSES;
         next unless $group->{ideal};
         $figures{"$group->{name}_${_}_to_ideal"} = $group->{"${_}_us"} / $group->{ideal}{"${_}_us"} for qw(mean p99);
     }
@@ -75,8 +80,9 @@ sub figures {
 # One run against a server, as HydroBench::Run wants it.
 sub round {
     my ($class, $run, $server, $measure, $round) = @_;
+    my $repeats = defined $run->{repeats} ? $run->{repeats} : $REPEATS;
     my @runs;
-    for (0 .. $REPEATS) {
+    for (0 .. $repeats) {
         my $run_of_it = $class->_run($run, $server, $measure, $round, sub { }) or return undef;
         push @runs, $run_of_it;
         my $figures = $run_of_it->{worst};
@@ -84,6 +90,37 @@ sub round {
     }
     my ($best) = sort { $a->{worst}{own_delay_p99_us} <=> $b->{worst}{own_delay_p99_us} } @runs;
     return { %$best, repeated => $#runs };
+}
+
+# A fixed rate that is the same for every server: $measure->{rate} requests per second, or where it has `part` instead, that
+# part of what the slowest server can do at most, which wrk tells in a second each. Of a measure like this the medians of the
+# rounds count, as with other clients, and not the worst.
+sub prepare {
+    my ($class, $run, $servers, $measure) = @_;
+    if (!$measure->{rate}) {
+        my %wrk = (%$measure, tool => 'wrk', seconds => 1, min_duration => 0);
+        my ($slowest) = sort { $a <=> $b } map {
+            my $result = HydroBench::ClosedLoop->round($run, $_, \%wrk, 2);
+            $result && !defined $_->problem ? $result->{req_per_s} : ();
+        } @$servers;
+        return unless $slowest;
+        $measure->{rate} = int($slowest * $measure->{part}) || 1;
+    }
+    $measure->{groups} = [{
+        name => 'all', path => $measure->{path} || '/', connections => $measure->{connections}, rate => $measure->{rate},
+    }];
+    return;
+}
+
+sub latency {
+    my ($class, @arguments) = @_;
+    my $result = $class->round(@arguments) or return undef;
+    my $worst  = delete $result->{worst};
+    my $server = $arguments[1];
+    if ($worst->{status_errors} || !$worst->{answered}) {
+        $server->fail($worst->{answered} ? "answered $worst->{status_errors} of $worst->{answered} with an error" : 'answered nothing');
+    }
+    return { %$result, %$worst, req_per_s => $result->{requests} / $result->{result}{seconds} };
 }
 
 # The same while the server replaces its workers once a second.
@@ -131,6 +168,7 @@ sub _run {
     my $wait   = wait_seconds($server->{pid});
     $meanwhile->();
     my $text = HydroBench::Run::output(\@command, $WARM_UP + $run->duration($measure) + ($measure->{drain} || $DRAIN) + 15);
+    my $raw = $run->raw($server, $measure, \@command, $text);
     return undef unless $server->alive;
     my $seconds = time - $started;
     my $result  = $class->parse($text);
@@ -139,14 +177,28 @@ sub _run {
         return undef;
     }
     my $figures = $class->figures($result);
-    my $foreign = busy_seconds() - $busy - ($server->cpu_seconds - $cpu) - (_children_seconds() - $client);
+    $cpu = $server->cpu_seconds - $cpu;
+    my $foreign = busy_seconds() - $busy - $cpu - (_children_seconds() - $client);
+    my ($main) = grep { $_->{name} eq 'fast' } @{ $result->{groups} };
+    $main ||= $result->{groups}[-1];
+    my $counted = $run->duration($measure) / ($WARM_UP + $run->duration($measure));    # of the time that costs CPU
+    my %classes;
+    for my $group (@{ $result->{groups} }) {
+        $classes{ $CLASSES{$_} } += $group->{$_} for keys %CLASSES;
+    }
     return {
-        worst       => $figures,
-        errors      => $figures->{errors},
-        foreign_cpu => $foreign > 0 ? $foreign / $seconds : 0,
-        server_wait => wait_seconds($server->{pid}) - $wait,    # seconds
-        command     => join(' ', @command),
-        result      => $result,
+        worst         => $figures,
+        requests      => $figures->{answered} - $figures->{status_errors},
+        errors        => $figures->{errors},
+        error_classes => \%classes,
+        latency       => { map { $_ => $main->{"${_}_us"} } @PERCENTS },
+        ($figures->{answered} ? (cpu_us => $cpu * $counted / $figures->{answered} * 1e6) : ()),
+        cpu_seconds   => $cpu,
+        foreign_cpu   => $foreign > 0 ? $foreign / $seconds : 0,
+        server_wait   => wait_seconds($server->{pid}) - $wait,    # seconds
+        command       => join(' ', @command),
+        raw           => $raw,
+        result        => $result,
     };
 }
 

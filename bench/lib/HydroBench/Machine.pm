@@ -33,16 +33,49 @@ sub cores {
     return map { /^(\d+)-(\d+)$/ ? ($1 .. $2) : $_ } split /,/, $list;
 }
 
-# The core for the server and the one for the client: never two threads of one core when that can be helped.
-# (undef, undef) on a machine with a single core: nothing is pinned there.
-sub pinning {
+# Which cores a server with so many workers runs on, and which its client with so many threads: { server, client, shared }.
+# server and client are lists for taskset, or undef where nothing is pinned; shared is true when both use the same cores.
+#
+#   one core                      nothing is pinned, the client's work is part of every figure
+#   one worker                    a core for it; the client on others, never on the other thread of that core if it can be
+#   several workers, 2 or 3 cores all share all: to pin eight workers to one core would say nothing of eight workers
+#   several workers, 4 cores up   a quarter of the cores, whole ones, for the client, the others for the workers
+#
+# $groups is for tests: the cores as lists of those that are threads of one.
+sub placement {
+    my ($class, $workers, $threads, $groups) = @_;
+    my @groups = @{ $groups || $class->_core_groups };
+    my @cores  = map { @$_ } @groups;
+    my $shared = { server => undef, client => undef, shared => 1 };
+    return $shared if @cores < 2;
+    if (($workers || 1) == 1) {
+        my $server = $cores[0];
+        my @client = @groups > 1 ? map { @$_ } @groups[1 .. $#groups] : @cores[1 .. $#cores];
+        $threads = 1 unless $threads;
+        $#client = $threads - 1 if @client > $threads;
+        return { server => $server, client => join(',', @client), shared => 0 };
+    }
+    return $shared if @cores < 4 || @groups < 2;
+    my @client;
+    unshift @client, @{ pop @groups } while @client < @cores / 4;
+    return { server => join(',', map { @$_ } @groups), client => join(',', @client), shared => 0 };
+}
+
+# The cores this process may use, in lists of those that are threads of the same one.
+sub _core_groups {
     my ($class) = @_;
-    my ($server, @others) = $class->cores;
-    return (undef, undef) unless @others;
-    my $siblings = slurp("/sys/devices/system/cpu/cpu$server/topology/thread_siblings_list");
-    my %sibling = map { $_ => 1 } map { /^(\d+)-(\d+)$/ ? ($1 .. $2) : $_ } $siblings =~ /[\d-]+/g;
-    my ($client) = grep { !$sibling{$_} } @others;
-    return ($server, defined $client ? $client : $others[0]);
+    my @cores = $class->cores;
+    my %mine  = map { $_ => 1 } @cores;
+    my (%seen, @groups);
+    for my $core (@cores) {
+        next if $seen{$core};
+        my $list = slurp("/sys/devices/system/cpu/cpu$core/topology/thread_siblings_list");
+        my @group = grep { $mine{$_} } map { /^(\d+)-(\d+)$/ ? ($1 .. $2) : $_ } $list =~ /[\d-]+/g;
+        @group = ($core) unless grep { $_ == $core } @group;
+        $seen{$_} = 1 for @group;
+        push @groups, \@group;
+    }
+    return \@groups;
 }
 
 sub _output {
@@ -57,7 +90,7 @@ sub _output {
     my $text = <$out>;
     close $out;
     $text = '' unless defined $text;
-    chomp $text;
+    $text =~ s/\s+\z//;
     return $text;
 }
 

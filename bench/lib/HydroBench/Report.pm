@@ -15,7 +15,19 @@ my %COLUMNS = (
         ['CPU us/req', 11, sub { _number('%.2f', $_[0]{cpu_us}) }],
         ['p50 ms',     9, sub { _milliseconds($_[0]{p50_us}) }],
         ['p99 ms',     9, sub { _milliseconds($_[0]{p99_us}) }],
+        ['p99.9 ms',   9, sub { _milliseconds($_[0]{latency}{'p99.9'}) }],
         $ERRORS,
+    ],
+    latency => [
+        ['p50 ms',     9, sub { _milliseconds($_[0]{latency}{p50}) }],
+        ['p90 ms',     9, sub { _milliseconds($_[0]{latency}{p90}) }],
+        ['p99 ms',     9, sub { _milliseconds($_[0]{latency}{p99}) }],
+        ['p99.9 ms',   9, sub { _milliseconds($_[0]{latency}{'p99.9'}) }],
+        ['max ms',     9, sub { _milliseconds($_[0]{latency}{max}) }],
+        ['req/s',      9, sub { _thousands($_[0]{req_per_s}) }],
+        ['CPU us/req', 11, sub { _number('%.2f', $_[0]{cpu_us}) }],
+        $ERRORS,
+        ['own delay',  10, sub { _milliseconds($_[0]{own_delay_max_us}) }],
     ],
     file => [
         ['MB/CPU s',   9, sub { _thousands($_[0]{mb_per_cpu_s}) }],
@@ -105,6 +117,7 @@ $COLUMNS{restarts} = [
 my %RANK = (
     idle     => ['bytes_per_connection', -1],
     file     => ['mb_per_cpu_s', 1],
+    latency  => ['p99_us', -1],
     load     => ['fast_p99_us', -1],
     mix      => ['mix_mean_us', -1],
     restarts => ['errors', -1],
@@ -190,6 +203,7 @@ sub notes {
     my ($class, $result) = @_;
     return if $result->{kind} eq 'function';
     my @notes;
+    push @notes, sprintf '%.2g%% errors', 100 * $result->{error_ratio} if $result->{error_ratio};
     my $repeated = grep { $_->{repeated} && $_->{worst} } @{ $result->{rounds} || [] };
     push @notes, "disturbed: $repeated rounds were made again" if $repeated;
     push @notes, 'no keep-alive' unless $result->{keep_alive};
@@ -233,6 +247,28 @@ sub target {
         join(', ', $target->{measure}, defined $target->{of} ? $target->{of} : (), $label),
         join(' ', $word, ($times ? sprintf '%.2f', $limit : $limit) . $than),
     );
+}
+
+# Figures from elsewhere beside those measured here, as text; none where there are none.
+sub published {
+    my ($class, $published) = @_;
+    return '' unless @$published;
+    my $text = "\nPublished                    there      here\n";
+    for my $entry (@$published) {
+        my $ratio = defined $entry->{than} || defined $entry->{than_measure};
+        my $what  = join ' ', $entry->{server}, $entry->{figure},
+            defined $entry->{peak} ? 'is largest at this number of' : (), defined $entry->{peak} ? $entry->{peak} : (),
+            $ratio ? 'times that of' : (), defined $entry->{than} ? $entry->{than} : (),
+            defined $entry->{than_measure} ? "in $entry->{than_measure}" : ();
+        $text .= sprintf "  %-18s %13s %9s  %s: %s\n", $entry->{measure}, _figure($entry->{value}, $ratio),
+            _figure($entry->{measured}, $ratio), $what, $entry->{source};
+    }
+    return $text;
+}
+
+sub _figure {
+    my ($value, $ratio) = @_;
+    return !defined $value ? '-' : $ratio ? sprintf '%.2f', $value : $value >= 1000 ? _thousands($value) : sprintf '%.4g', $value;
 }
 
 # What acceleration brings each server.

@@ -1,65 +1,67 @@
 package HydroBench::Run;
 use strict;
 use warnings;
+use File::Path qw(make_path);
 use File::Temp ();
 use POSIX ();
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(sleep);
+use HydroBench::Body qw(random_bytes);
 use HydroBench::Client;
+use HydroBench::ClosedLoop;
 use HydroBench::Functions;
 use HydroBench::Load;
 use HydroBench::Machine;
-use HydroBench::Proc qw(busy_seconds context_switches slurp);
+use HydroBench::Proc qw(slurp);
 use HydroBench::Scenario;
 use HydroBench::Server;
 use HydroBench::Stats qw(spread);
 use HydroBench::Syscalls;
-use HydroBench::Wrk;
 
 # What a measure's `tool` can be: how one round of one server is made, from ($run, $server, $measure, $round) to a hash of
 # figures, or undef with the server's problem set.
 my %TOOLS = (
-    wrk         => \&_wrk,
+    (map { $_ => sub { HydroBench::ClosedLoop->round(@_) } } qw(wrk ab h2load)),
     idle        => \&_idle,
+    latency     => sub { HydroBench::Load->latency(@_) },
     load        => sub { HydroBench::Load->round(@_) },
     restarts    => sub { HydroBench::Load->restarts(@_) },
     idle_active => \&_idle_active,
     syscalls    => sub { HydroBench::Syscalls->round(@_) },
 );
 
-my $HELLO  = 'Hello World';
+# What must be done before the first round, from ($run, the servers that are ready, $measure).
+my %PREPARE = (latency => sub { HydroBench::Load->prepare(@_) });
+
+# The right answers of the applications.
+my %BODY = (hello => 'Hello World', sleep => 'Hello World', ok => 'OK', app2013 => "Hello World\n", app2015 => 'x' x 4000);
+$BODY{'app2013-chunked'} = $BODY{app2013};
+
 my $SETTLE = 0.3;    # seconds between two runs: the last one's connections are to be gone
 
-# A run during which other processes used more than this much of a core is made again, at most so many times, and the
-# least disturbed one counts. The choice looks at the others' CPU only, never at the figures.
-my $DISTURBED = 0.15;
-my $REPEATS   = 1;
-
 # $options: root, measures, servers (descriptions that are present), copies (name => directory), rounds, duration
-# (seconds), warm_up (true: a second of load before the first round), progress (called with what is running now, and with the part that is done, 0 to 1).
+# (seconds), warm_up (true: a second of load before the first round), repeats (how often a disturbed round is made again,
+# where that is not each tool's own number), results_dir and scenario (where raw output goes, and the beginning of its names;
+# without it is not kept), progress (called with the measure, what is running now, and which part of the measure is done, 0 to 1).
 sub new {
     my ($class, %options) = @_;
     my $self = bless {%options}, $class;
-    ($self->{server_core}, $self->{client_core}) = HydroBench::Machine->pinning;
+    $self->{server_core} = HydroBench::Machine->placement(1)->{server};
     undef $self->{server_core} unless HydroBench::Servers::find_program('taskset');
     $self->{dir} = File::Temp->newdir('hydrobench-XXXXXX', TMPDIR => 1);
     chmod 0755, "$self->{dir}";    # servers that change their user read the served file there
     return $self;
 }
 
-# Runs all measures; returns a list of { measure, results => { server => result }, left_out => { server => why } }.
+# Runs all measures; returns a list of { measure, results => { server => result }, left_out => { server => why },
+# pinned => see HydroBench::Machine }.
 sub run {
     my ($self) = @_;
-    my $measures = $self->{measures};
-    my @done;
-    for my $measure (@$measures) {
-        $self->{share} = [@done / @$measures, 1 / @$measures];
-        push @done, $self->_measure($measure);
-    }
-    return @done;
+    return map { $self->measure($_) } @{ $self->{measures} };
 }
 
-sub _measure {
+sub measure {
     my ($self, $measure) = @_;
+    $self->{measuring} = $measure;
     return HydroBench::Functions->measure($self, $measure) if $measure->{tool} eq 'functions';
     my (@servers, %left_out, %results, %rounds);
     for my $description (@{ $self->{servers} }) {
@@ -71,7 +73,13 @@ sub _measure {
 
     $self->progress("$measure->{name}: starting", 0);
     $_->start for @servers;
-    $_->wait_ready($measure->{path} || '/', $self->_check($measure)) for @servers;
+    my ($type, undef, $bytes) = $self->post_file($measure);
+    $_->wait_ready($measure->{path} || '/', $self->_check($measure), defined $type ? { type => $type, bytes => $bytes } : undef)
+        for @servers;
+    if (my $prepare = $PREPARE{ $measure->{tool} }) {
+        $self->progress("$measure->{name}: preparing", 0);
+        $prepare->($self, [grep { !defined $_->problem } @servers], $measure);
+    }
 
     my @ready  = grep { !defined $_->problem } @servers;
     my $rounds = $measure->{rounds} || ($measure->{tool} eq 'idle' ? 1 : $self->{rounds});
@@ -92,9 +100,9 @@ sub _measure {
         my $name = $server->name;
         my @own  = @{ $rounds{$name} || [] };
         my $result = HydroBench::Scenario->summarize(@own);
-        my $figure = $measure->{file_bytes} ? 'mb_per_cpu_s' : 'req_per_s';
+        my $figure = $measure->{file_bytes} ? 'mb_per_cpu_s' : $measure->{tool} eq 'latency' ? 'p99_us' : 'req_per_s';
         $results{$name} = {
-            (defined $server->problem ? (problem => $server->problem, errors => $result->{errors}) : %$result),
+            (defined $server->problem ? (problem => $server->problem, %{ HydroBench::Scenario->errors(@own) }) : %$result),
             kind       => $server->{kind},
             spread     => spread(map { $_->{$figure} } @own),
             keep_alive => $server->{keep_alive},
@@ -105,7 +113,7 @@ sub _measure {
     }
     $_->stop for @servers;
     $self->{running} = [];
-    return { measure => $measure, results => \%results, left_out => \%left_out };
+    return { measure => $measure, results => \%results, left_out => \%left_out, pinned => $self->placement($measure) };
 }
 
 # Ends every server that still runs, for whoever interrupts a run.
@@ -114,28 +122,50 @@ sub stop { $_->stop for @{ $_[0]{running} || [] } }
 sub _server {
     my ($self, $description, $measure) = @_;
     return HydroBench::Server->new($description, {
-        root => $self->{root},
-        dir  => "$self->{dir}",
-        core => ($measure->{workers} || 1) > 1 ? undef : $self->{server_core},    # several workers share all cores
-        app  => $measure->{app},
+        root    => $self->{root},
+        dir     => "$self->{dir}",
+        cores   => $self->placement($measure)->{server},
+        app     => $measure->{app},
         workers => $measure->{workers} || 1,
-        copy => $self->{copies}{ $description->{name} },
-        file => $measure->{file_bytes} ? $self->_file($measure->{file_bytes}) : undef,
+        options => [HydroBench::Servers->options($description, $measure)],
+        env     => $measure->{env},
+        copy    => HydroBench::Servers->copy($description, $self->{copies}),
+        file    => $measure->{file_bytes} ? $self->_file($measure->{file_bytes}) : undef,
     });
+}
+
+# Where the servers of a measure and their client run: see HydroBench::Machine.
+sub placement {
+    my ($self, $measure) = @_;
+    my $placement = HydroBench::Machine->placement($measure->{workers}, $measure->{threads});
+    return $placement if HydroBench::Servers::find_program('taskset');
+    return { server => undef, client => undef, shared => 1 };
+}
+
+# The bytes of the right answer.
+sub _wanted {
+    my ($self, $measure) = @_;
+    return slurp($self->_file($measure->{file_bytes})) if $measure->{file_bytes};
+    return defined $measure->{body} ? $measure->{body} : $BODY{ $measure->{app} };
+}
+
+sub expected_bytes {
+    my ($self, $measure) = @_;
+    return $measure->{file_bytes} || length $self->_wanted($measure);
 }
 
 # A check gets an answer and says what is wrong with it, or undef.
 sub _check {
     my ($self, $measure) = @_;
-    my $wanted = $measure->{file_bytes} ? slurp($self->_file($measure->{file_bytes}))
-        : defined $measure->{body} ? $measure->{body} : $HELLO;
+    my $wanted = $self->_wanted($measure);
+    my $app    = $measure->{app};
     return sub {
         my ($answer) = @_;
         return "status $answer->{status}" unless $answer->{status} == 200;
         return 'a body of ' . length($answer->{body}) . ' bytes, not the expected ' . length $wanted
             unless length $answer->{body} == length $wanted;
         return 'other bytes than expected' unless $answer->{body} eq $wanted;
-        return 'Content-Type is missing' unless defined $answer->{headers}{'content-type'};
+        return 'Content-Type is missing' unless defined $answer->{headers}{'content-type'} || $app eq 'ok';
         return undef;
     };
 }
@@ -144,16 +174,35 @@ sub _check {
 sub _file {
     my ($self, $size) = @_;
     my $path = "$self->{dir}/file-$size.bin";
-    return $path if -e $path;
+    return -e $path ? $path : _write_file($path, random_bytes($size));
+}
+
+# The form that a measure posts: (its content type, a file with its bytes, the bytes), or nothing.
+sub post_file {
+    my ($self, $measure) = @_;
+    return () unless $measure->{post};
+    my ($type, $bytes) = HydroBench::Body->encode($measure->{post});
+    return ($type, _write_file("$self->{dir}/post.bin", $bytes), $bytes);
+}
+
+sub _write_file {
+    my ($path, $bytes) = @_;
     open my $file, '>:raw', $path or die "$path: $!\n";
-    my ($state, $bytes) = (1, '');
-    while (length $bytes < $size) {
-        $state = ($state * 1_103_515_245 + 12_345) & 0x7fffffff;
-        $bytes .= pack 'V', $state;
-    }
-    print {$file} substr $bytes, 0, $size;
+    print {$file} $bytes;
     close $file or die "$path: $!\n";
     return $path;
+}
+
+# Keeps what a command printed, under the command itself, beside the results. Returns the name of that file as seen from there,
+# or undef where nothing is kept.
+sub raw {
+    my ($self, $server, $measure, $command, $text) = @_;
+    return undef unless defined $self->{results_dir};
+    make_path("$self->{results_dir}/raw");
+    my $base = join '-', grep { defined } $self->{scenario}, $measure->{name}, $server ? $server->name : undef;
+    my $name = "raw/$base-" . ++$self->{raw_count}{$base} . '.txt';
+    _write_file("$self->{results_dir}/$name", '$ ' . join(' ', @$command) . "\n" . $text);
+    return $name;
 }
 
 # How long one run of the measure takes, in whole seconds.
@@ -162,76 +211,6 @@ sub duration {
     my $duration = $measure->{seconds} || $self->{duration};
     my $least    = $measure->{min_duration} || 0;
     return $duration < $least ? $least : $duration;
-}
-
-sub _wrk {
-    my ($self, $server, $measure, $round) = @_;
-    my @runs;
-    for (0 .. $REPEATS) {
-        my $run = $self->_wrk_once($server, $measure, $round) or return undef;
-        push @runs, $run;
-        last if defined $server->problem || $run->{foreign_cpu} <= $DISTURBED;
-        $round++;    # warmed up
-    }
-    my ($best) = sort { $a->{foreign_cpu} <=> $b->{foreign_cpu} } @runs;
-    return { %$best, repeated => $#runs };
-}
-
-sub _wrk_once {
-    my ($self, $server, $measure, $round) = @_;
-    my $duration = $self->duration($measure);
-    my @command = HydroBench::Wrk->command(
-        url         => 'http://127.0.0.1:' . $server->port . ($measure->{path} || '/'),
-        connections => $measure->{connections},
-        duration    => $duration,
-        $measure->{pipeline}
-        ? (script => "$self->{root}/bench/pipeline.lua", script_args => [$measure->{pipeline}])
-        : (),
-    );
-    unshift @command, $self->pin_client($measure);
-    if ($round == 1 && $self->{warm_up}) {
-        my @warm_up = map { $_ eq "${duration}s" ? '1s' : $_ } @command;
-        output(\@warm_up, 30);
-    }
-    sleep $SETTLE;
-
-    my $started = time;
-    my ($busy, $cpu, $client) = (busy_seconds(), $server->cpu_seconds, _children_seconds());
-    my $switches = context_switches($server->{pid});
-    my $text = output(\@command, $duration + 30);
-    return undef unless $server->alive;
-    my $seconds = time - $started;
-    $_ = -$_ for $busy, $cpu, $client;
-    $cpu    += $server->cpu_seconds;
-    $busy   += busy_seconds();
-    $client += _children_seconds();
-
-    my $result = HydroBench::Wrk->parse($text);
-    if (!$result) {
-        $server->fail('wrk gave no result: ' . _tail($text, 200));
-        return undef;
-    }
-    my $foreign = $busy - $cpu - $client;
-    my %figures = (
-        %$result,
-        command     => join(' ', @command),
-        output      => $text,
-        cpu_seconds => $cpu,
-        p50_us      => $result->{latency}{p50},
-        p99_us      => $result->{latency}{p99},
-        server_cpu  => $cpu / $seconds,
-        client_cpu  => $client / $seconds,
-        foreign_cpu => $foreign > 0 ? $foreign / $seconds : 0,
-    );
-    my $requests = $result->{requests};
-    if (!$requests || $result->{status_errors}) {
-        $server->fail($requests ? "answered $result->{status_errors} of $requests with an error" : 'answered nothing');
-        return \%figures;
-    }
-    $figures{cpu_us} = $cpu / $requests * 1e6;
-    $figures{switches} = (context_switches($server->{pid}) - $switches) / $requests;
-    $figures{mb_per_cpu_s} = $requests * $measure->{file_bytes} / 1e6 / $cpu if $measure->{file_bytes} && $cpu > 0;
-    return \%figures;
 }
 
 sub _idle {
@@ -274,7 +253,7 @@ sub _idle_active {
             $count + $measure->{connections} + 100, $limit);
         return undef;
     }
-    my $alone  = $self->_wrk($server, $measure, $round) or return undef;
+    my $alone  = HydroBench::ClosedLoop->round($self, $server, { %$measure, tool => 'wrk' }, $round) or return undef;
     return $alone if defined $server->problem;
     sleep $SETTLE;
     my $before = $server->private_kib;
@@ -285,12 +264,16 @@ sub _idle_active {
     }
     sleep $SETTLE;
     my $bytes = ($server->private_kib - $before) * 1024 / $count;
-    my $beside = $self->_wrk($server, $measure, 0) or return undef;
+    my $beside = HydroBench::ClosedLoop->round($self, $server, { %$measure, tool => 'wrk' }, 0) or return undef;
+    return $beside if defined $server->problem;
     my $answered = HydroBench::Client->ask_again($server->port, '/', @$sockets);
     return {
         alone_per_s => $alone->{req_per_s},
         req_per_s   => $beside->{req_per_s},
+        requests    => $alone->{requests} + $beside->{requests},
         errors      => $alone->{errors} + $beside->{errors},
+        error_classes => { map { $_ => $alone->{error_classes}{$_} + $beside->{error_classes}{$_} } keys %{ $alone->{error_classes} } },
+        latency     => $beside->{latency},
         alone       => $alone,
         beside      => $beside,
         foreign_cpu => $beside->{foreign_cpu},
@@ -326,17 +309,11 @@ sub output {
     return $text;
 }
 
-# The processor the client is to run on, as the beginning of a command line; nothing where servers use all processors.
+# The cores the client is to run on, as the beginning of a command line; nothing where servers use them, too.
 sub pin_client {
     my ($self, $measure) = @_;
-    return () if !defined $self->{server_core} || ($measure->{workers} || 1) > 1;
-    return ('taskset', '-c', $self->{client_core});
-}
-
-# CPU time of the load generators that have ended.
-sub _children_seconds {
-    my (undef, undef, $user, $system) = times;
-    return $user + $system;
+    my $client = $self->placement($measure)->{client};
+    return defined $client ? ('taskset', '-c', $client) : ();
 }
 
 sub _tail {
@@ -348,8 +325,7 @@ sub _tail {
 # Says what is running, and which part of the measure is done, 0 to 1.
 sub progress {
     my ($self, $what, $part) = @_;
-    my ($from, $share) = @{ $self->{share} };
-    $self->{progress}->($what, $from + $share * $part) if $self->{progress};
+    $self->{progress}->($self->{measuring}, $what, $part) if $self->{progress};
 }
 
 1;

@@ -6,12 +6,15 @@ use POSIX ();
 use Time::HiRes qw(sleep time);
 use HydroBench::Client;
 use HydroBench::Proc qw(tree slurp);
+use HydroBench::Servers;
 
 my $START_TIMEOUT = 15;    # seconds
 my $STOP_TIMEOUT  = 5;
+my $CALM_TIMEOUT  = 15;    # for an answer after a run, of which some requests may still be in the queues
 
-# $description: one entry of HydroBench::Servers. $context: root, dir (scratch, exists), core (undef: not pinned), app,
-# file (path of the file that is served), copy (directory of a built copy, if the server is one).
+# $description: one entry of HydroBench::Servers. $context: root, dir (scratch, exists), cores (a list for taskset; undef: not
+# pinned), app, workers, options (the measure's own, instead of the description's), env (more environment), file (path of the
+# file that is served), copy (directory of a built copy, if the server is one).
 sub new {
     my ($class, $description, $context) = @_;
     return bless { %$description, context => $context, problem => undef, pid => undef }, $class;
@@ -29,8 +32,8 @@ sub start {
     $self->{port} = _free_port();
     $self->{log}  = "$context->{dir}/$self->{name}-$context->{app}.log";
 
-    my @command = $self->{command}->({ %$context, port => $self->{port} });
-    unshift @command, 'taskset', '-c', $context->{core} if defined $context->{core};
+    my @command = HydroBench::Servers->command($self, { %$context, port => $self->{port} });
+    unshift @command, 'taskset', '-c', $context->{cores} if defined $context->{cores};
     $self->{started_as} = [@command];
 
     defined(my $pid = fork) or die "cannot fork: $!\n";
@@ -39,6 +42,7 @@ sub start {
         open STDIN,  '<',  '/dev/null';
         open STDOUT, '>>', $self->{log};
         open STDERR, '>&', \*STDOUT;
+        @ENV{ keys %{ $context->{env} } } = values %{ $context->{env} } if $context->{env};
         $ENV{HF_BENCH_FILE}      = $context->{file};
         $ENV{HF_BENCH_FILE_SIZE} = -s $context->{file} if defined $context->{file};
         exec { $command[0] } @command or POSIX::_exit(127);
@@ -47,9 +51,11 @@ sub start {
     return $self;
 }
 
-# Waits until the server answers $path, then checks the answer: true, or false with problem() set.
+# Waits until the server answers $path, then checks the answer: true, or false with problem() set. $check gets an answer and
+# says what is wrong with it; with $post (type, bytes) the request is a POST.
 sub wait_ready {
-    my ($self, $path, $check) = @_;
+    my ($self, $path, $check, $post) = @_;
+    @$self{qw(path check post)} = ($path, $check, $post);
     my $deadline = time + $START_TIMEOUT;
     while (1) {
         return $self->fail('did not start: ' . $self->_last_words) unless $self->alive;
@@ -58,21 +64,40 @@ sub wait_ready {
         sleep 0.05;
     }
     for my $attempt (1 .. 3) {
-        my ($answer, $error) = HydroBench::Client->get($self->{port}, $path);
-        $error = $check->($answer) if $answer;
+        my ($answer, $error) = $self->_ask;
         return $self->fail("wrong answer: $error") if defined $error;
         $self->{keep_alive} = $answer->{keep_alive};
     }
     return 1;
 }
 
+# The same request once more: undef, or in words what is wrong with the answer now.
+sub check_again {
+    my ($self) = @_;
+    my $deadline = time + $CALM_TIMEOUT;
+    while (1) {
+        my ($answer, $error) = $self->_ask;
+        return undef unless defined $error;
+        return "wrong answer after the run: $error" if $answer || time > $deadline || !$self->alive;
+        sleep 0.1;
+    }
+}
+
+# (answer, undef), (answer, what is wrong with it), or (undef, why there is none).
+sub _ask {
+    my ($self) = @_;
+    my ($answer, $error) = HydroBench::Client->get($self->{port}, $self->{path}, $self->{post});
+    return ($answer, $answer ? $self->{check}->($answer) : $error);
+}
+
 # False once the process we started is gone; problem() then says so.
 sub alive {
     my ($self) = @_;
-    return 0 unless $self->{pid};
-    return 1 if waitpid($self->{pid}, POSIX::WNOHANG()) == 0;
+    my $pid = $self->{pid} or return 0;
+    return 1 if waitpid($pid, POSIX::WNOHANG()) == 0;
     my $how = $? & 127 ? 'killed by signal ' . ($? & 127) : 'exit status ' . ($? >> 8);
     delete $self->{pid};
+    kill KILL => -$pid;    # its children
     $self->fail("died ($how): " . $self->_last_words);
     return 0;
 }
@@ -127,7 +152,7 @@ HydroBench::Server - one running server: start, check, what it costs, stop
 
 =head1 SYNOPSIS
 
-    my $server = HydroBench::Server->new($description, { dir => $scratch, core => 0, app => 'hello', root => $root });
+    my $server = HydroBench::Server->new($description, { dir => $scratch, cores => 0, app => 'hello', root => $root });
     $server->start;
     $server->wait_ready('/', sub { $_[0]{body} eq 'Hello World' ? undef : 'not hello' })
         or warn $server->name, ': ', $server->problem, "\n";

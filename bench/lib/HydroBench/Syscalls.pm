@@ -30,14 +30,17 @@ sub round {
     sleep 0.5;
     my @command = ($run->pin_client($measure), HydroBench::Wrk->command(
         url => 'http://127.0.0.1:' . $server->port . '/', connections => $measure->{connections}, duration => $SECONDS));
-    my $result = HydroBench::Wrk->parse(HydroBench::Run::output(\@command, $SECONDS + 30));
+    my $text   = HydroBench::Run::output(\@command, $SECONDS + 30);
+    my $result = HydroBench::Wrk->parse($text);
     kill INT => $pid;
     my $deadline = time + 10;
     while (waitpid($pid, POSIX::WNOHANG()) == 0) {
         kill KILL => $pid if time > $deadline;
         sleep 0.02;
     }
-    my $calls = $class->parse(slurp($file));
+    my $table = slurp($file);
+    my $raw   = $run->raw($server, $measure, \@command, "$text\n$table");
+    my $calls = $class->parse($table);
     if (!$calls || !$result || !$result->{requests}) {
         $server->fail('strace counted nothing: ' . slurp("$file.log"));
         return undef;
@@ -45,7 +48,9 @@ sub round {
     my %each = map { $_ => $calls->{$_} / $result->{requests} } keys %$calls;
     my $sleeps = $calls->{clock_nanosleep} || 0;
     return {
+        raw          => $raw,
         errors       => $result->{errors},
+        error_classes => $result->{error_classes},
         syscalls     => delete($each{total}) - $sleeps / $result->{requests},
         sleeps_per_s => $sleeps / $result->{seconds},
         by_name      => \%each,

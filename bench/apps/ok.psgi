@@ -1,0 +1,2 @@
+# As short as an application gets.
+sub { [200, [], ['OK']] }
