@@ -41,7 +41,7 @@ sub bars {
 
     my $left  = 10 + _max(40, map { text_width($_->{name}, 12, _is_own($_->{style})) } @rows);
     $left = 156 if $left > 156;
-    my $right = $WIDTH - ($axis eq 'log' ? 16 : 12 + _max(20, map { text_width($_->{text} || '', 11.5, 1) } @rows));
+    my $right = $WIDTH - $GAP - 8 - _max(20, map { text_width(defined $_->{text} ? $_->{text} : '', 11.5, _is_own($_->{style})) } @rows);
     my $scale = $class->scale(
         type => $axis, from => $axis eq 'log' ? _min(@positive) : 0, to => @positive ? _max(@positive) : 1,
         start => $left, end => $right, ticks => 4, wide => $axis eq 'log',
@@ -133,12 +133,7 @@ sub _row {
     my $text  = { kind => 'text', x => $end + $GAP, y => $y, text => $row->{text}, style => $own ? 'value-own' : 'value',
         server => $name };
     if ($axis eq 'log') {
-        my $begin = _min($x, defined $row->{low} ? $scale->{at}->($row->{low}) : (), map { $_->{x} } @other);
         $text->{x} += 3;
-        if ($text->{x} + text_width($row->{text}, 11.5, $own) > $WIDTH) {
-            $text->{anchor} = 'end';
-            $text->{x} = $begin - 3 - $GAP;
-        }
         $text->{halo} = 1;
     }
     return (@shapes, $text);
@@ -320,9 +315,14 @@ sub _nice_step {
     for (1, 2, 5, 10) { return $_ * $power if $_ * $power >= $least * 0.9999 }
 }
 
-# Round numbers that enclose $from to $to: powers of ten, with 2 and 5 (or 3) between them where few decades are spanned.
+# Round numbers that enclose $from to $to: powers of ten, with 2 and 5 (or 3) between them where few decades are spanned, and
+# even steps where it is less than one.
 sub _log_ticks {
     my ($from, $to, $count) = @_;
+    if ($to < 1.6 * $from && $to > $from) {
+        my $step = _nice_step(($to - $from) / $count);
+        return map { $_ * $step } floor($from / $step + 1e-9) .. ceil($to / $step - 1e-9);
+    }
     for my $steps ([1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]) {
         my @all = map { my $power = 10**$_; map { $_ * $power } @$steps }
             floor(log($from) / log(10) - 1e-9) .. ceil(log($to) / log(10) + 1e-9);

@@ -72,6 +72,16 @@ sub _absolute {
     };
 }
 
+# The figures of a measure that are worth comparing between runs.
+sub shown {
+    my ($class, $done) = @_;
+    my ($table) = HydroBench::Report->layout($done);
+    my @figures = $SHOWN{$table} ? (@{ $SHOWN{$table} }, 'errors') : qw(req_per_s cpu_us latency.p99 error_ratio);
+    my $family  = { measures => [$done] };
+    @figures = grep { _is_there($family, $_) } @figures;
+    return @figures ? @figures : _any_figures($family);
+}
+
 sub _is_curve {
     my ($family) = @_;
     return defined $family->{axis} && ($family->{axis} eq 'workers' || @{ $family->{measures} } > 4);

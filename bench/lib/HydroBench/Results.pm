@@ -234,6 +234,18 @@ sub servers {
     return @names;
 }
 
+# A command line without what changes from run to run or from machine to machine: ports and the folders above the project's.
+sub tidy_command {
+    my ($class, $command) = @_;
+    return '' unless defined $command;
+    $command =~ s{(?<![^\s=|])/(?:usr/)?(?:local/)?s?bin/}{}g;
+    $command =~ s{(?<![^\s=I])/[^\s:]*?/(?=(?:blib|bin|bench|build|lib)/)}{}g;
+    $command =~ s{(?<![^\s=])/tmp/\S*/}{}g;
+    $command =~ s{(127\.0\.0\.1:|localhost:|--port[ =])\d+}{$1PORT}g;
+    $command =~ s{(/floor) \d+}{$1 PORT};
+    return $command;
+}
+
 # What is known to make figures doubtful, in sentences.
 sub warnings {
     my ($self) = @_;

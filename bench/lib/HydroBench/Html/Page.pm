@@ -190,6 +190,7 @@ sub badge {
     my ($sign, $class) = @{ {
         pass => ["\x{2713}", 'pass'], miss => ["\x{2717}", 'miss'], slower => ["\x{2717}", 'slower'], worse => ["\x{2717}", 'slower'],
         faster => ["\x{2713}", 'faster'], better => ["\x{2713}", 'faster'], same => ['=', 'unknown'],
+        (map { ("maybe $_" => ['?', /slower|worse/ ? 'slower' : 'faster']) } qw(slower worse faster better)),
     }->{$verdict} || ["\x{2013}", 'unknown'] };
     return "<span class=\"$class\">$sign <span class=\"word\">" . escape($verdict) . '</span></span>';
 }
