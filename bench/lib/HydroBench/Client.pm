@@ -18,7 +18,8 @@ sub _connect {
 }
 
 # One request on an open socket, with $post (type, bytes) a POST. Returns (answer, undef) or (undef, why not); the answer is
-# a hash: status, headers (names in lower case), body, and keep_alive, whether the server lets the connection live on.
+# a hash: status, headers (names in lower case), body, size (of all of it, in bytes), and keep_alive, whether the server lets
+# the connection live on.
 sub _exchange {
     my ($socket, $port, $path, $post) = @_;
     my $request = $post
@@ -38,7 +39,8 @@ sub _exchange {
         return (undef, defined $got ? 'closed without an answer' : "no answer: $!") unless $got;
     }
     my ($status_line, @lines) = split /\r\n/, substr $bytes, 0, $head_end;
-    substr $bytes, 0, $head_end + 4, '';
+    my $head_size = $head_end + 4;
+    substr $bytes, 0, $head_size, '';
     my ($version, $status) = $status_line =~ m{^HTTP/(1\.[01]) (\d{3})} or return (undef, "not HTTP: $status_line");
     my %headers = map { /^([^:]+):\s*(.*?)\s*$/ ? (lc $1 => $2) : () } @lines;
 
@@ -58,7 +60,10 @@ sub _exchange {
     my $connection = lc($headers{connection} || '');
     my $keep_alive = ($chunked || defined $length)
         && ($version eq '1.1' ? $connection ne 'close' : $connection eq 'keep-alive');
-    return ({ status => $status, headers => \%headers, body => $body, keep_alive => $keep_alive ? 1 : 0 }, undef);
+    return ({
+        status => $status, headers => \%headers, body => $body, size => $head_size + length $bytes,
+        keep_alive => $keep_alive ? 1 : 0,
+    }, undef);
 }
 
 # What the chunks hold (RFC 9112, 7.1), or undef when the last one is not there yet.

@@ -143,21 +143,16 @@ sub placement {
 }
 
 # The bytes of the right answer.
-sub _wanted {
+sub wanted {
     my ($self, $measure) = @_;
     return slurp($self->_file($measure->{file_bytes})) if $measure->{file_bytes};
     return defined $measure->{body} ? $measure->{body} : $BODY{ $measure->{app} };
 }
 
-sub expected_bytes {
-    my ($self, $measure) = @_;
-    return $measure->{file_bytes} || length $self->_wanted($measure);
-}
-
 # A check gets an answer and says what is wrong with it, or undef.
 sub _check {
     my ($self, $measure) = @_;
-    my $wanted = $self->_wanted($measure);
+    my $wanted = $self->wanted($measure);
     my $app    = $measure->{app};
     return sub {
         my ($answer) = @_;
@@ -200,7 +195,9 @@ sub raw {
     return undef unless defined $self->{results_dir};
     make_path("$self->{results_dir}/raw");
     my $base = join '-', grep { defined } $self->{scenario}, $measure->{name}, $server ? $server->name : undef;
-    my $name = "raw/$base-" . ++$self->{raw_count}{$base} . '.txt';
+    my $number = 1;
+    $number++ while -e "$self->{results_dir}/raw/$base-$number.txt";
+    my $name = "raw/$base-$number.txt";
     _write_file("$self->{results_dir}/$name", '$ ' . join(' ', @$command) . "\n" . $text);
     return $name;
 }

@@ -66,7 +66,7 @@ sub wait_ready {
     for my $attempt (1 .. 3) {
         my ($answer, $error) = $self->_ask;
         return $self->fail("wrong answer: $error") if defined $error;
-        $self->{keep_alive} = $answer->{keep_alive};
+        @$self{qw(keep_alive answer_size)} = @$answer{qw(keep_alive size)};
     }
     return 1;
 }
