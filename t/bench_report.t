@@ -51,6 +51,14 @@ sub bars {
     return HydroBench::Chart->bars(title => 'T', subtitle => 's', unit => 'u', desc => 'd', groups => [{ rows => $rows }], %options);
 }
 
+# Both ends of a text.
+sub ends {
+    my ($shape) = @_;
+    my $width = HydroBench::Chart::text_width($shape->{text}, HydroBench::Chart::Style->of($shape->{style})->{size});
+    my $x = $shape->{x} - $width * { start => 0, middle => 0.5, end => 1 }->{ $shape->{anchor} || 'start' };
+    return ([$x, $shape->{y}], [$x + $width, $shape->{y}]);
+}
+
 sub row { my ($name, $value, %more) = @_; return { name => $name, style => 'other', value => $value, text => "$value", %more } }
 
 subtest 'the check of XML that these tests use finds faults' => sub {
@@ -114,6 +122,7 @@ subtest 'charts hold what is missing, failed, alone, huge or nothing' => sub {
         'only zeros'      => bars([row('a', 0), row('b', 0)]),
         'nothing measured' => bars([{ name => 'a', style => 'other' }, { name => 'b', style => 'own', problem => 'died' }]),
         'a huge ratio'    => bars([row('a', 1e-9), row('b', 1e12)]),
+        'published only'  => bars([row('a', 1, other => 2), { name => 'b', style => 'other', other => 9, why => 'not measured here' }], axis => 'log'),
         'a long name'     => bars([row('x' x 300, 5)]),
         'equal values'    => bars([row('a', 7), row('b', 7)], axis => 'log'),
         'no series'       => HydroBench::Chart->lines(title => 'T', desc => 'd', series => []),
@@ -126,7 +135,7 @@ subtest 'charts hold what is missing, failed, alone, huge or nothing' => sub {
     for my $name (sort keys %charts) {
         my $drawing = $charts{$name};
         my @outside = grep { !($_->[0] >= -0.01 && $_->[0] <= $drawing->{width} + 0.01 && $_->[1] >= -0.01 && $_->[1] <= $drawing->{height} + 0.01) }
-            map { $_->{points} ? @{ $_->{points} } : [@$_{qw(x y)}] } @{ $drawing->{shapes} };
+            map { $_->{points} ? @{ $_->{points} } : $_->{kind} eq 'text' ? ends($_) : [@$_{qw(x y)}] } @{ $drawing->{shapes} };
         is_deeply \@outside, [], "$name: every shape is on the sheet";
         is xml_problem(HydroBench::Chart::SVG->paint($drawing)), undef, "$name: well-formed";
     }

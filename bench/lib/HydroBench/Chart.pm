@@ -72,7 +72,7 @@ sub bars {
     push @shapes, _ticks($scale, $bottom + 10, $o{tick}), {
         kind => 'text', x => $WIDTH - 2, y => $bottom + 25, anchor => 'end', style => 'tick',
         text => ($o{unit} || '') . ($axis eq 'log' ? ', log scale' : ''),
-    };
+    } if @positive;
     return _drawing(\%o, $bottom + $FOOT, { %$scale, axis => $axis, top => $top }, @under, @shapes);
 }
 
@@ -86,8 +86,10 @@ sub _row {
     });
     if (!defined $row->{value} && defined $row->{other}) {
         my ($mark) = _other($scale, $row, $y);
-        return (@shapes, $mark, { kind => 'text', x => $mark->{x} + $GAP + 3, y => $y, style => 'nothing', halo => 1,
-            text => defined $row->{why} ? $row->{why} : 'not measured', server => $name });
+        my $text = defined $row->{why} ? $row->{why} : 'not measured';
+        my $side = $mark->{x} + 3 + $GAP + text_width($text, 11) > $WIDTH ? -1 : 1;
+        return (@shapes, $mark, { kind => 'text', x => $mark->{x} + $side * ($GAP + 3), y => $y, style => 'nothing', halo => 1,
+            text => $text, server => $name, ($side < 0 ? (anchor => 'end') : ()) });
     }
     if (!defined $row->{value}) {
         push @shapes, {

@@ -6,6 +6,7 @@ use HydroBench::Chart::Style;
 use HydroBench::Format qw(thousands times duration_tick);
 use HydroBench::Report;
 use HydroBench::Results;
+use HydroBench::Stats qw(ratio);
 
 my $R = 'HydroBench::Results';
 
@@ -15,6 +16,7 @@ my %SHOWN = (
     functions   => ['times'],
     idle        => ['bytes_per_connection'],
     idle_active => ['active_part', 'active_cpu', 'each_bytes'],
+    latency     => ['latency.p50', 'latency.p99', 'latency.p99.9'],
     load        => ['fast_p99_us', 'fast_max_us', 'slow_per_s'],
     mix         => ['mix_mean_to_ideal', 'mix_p99_to_ideal'],
     restarts    => ['failed', 'resets', 'unanswered'],
@@ -22,7 +24,7 @@ my %SHOWN = (
     syscalls    => ['syscalls', 'sleeps_per_s'],
 );
 my @USUAL    = qw(req_per_s latency.mean error_ratio);
-my %COMPARED = (file => 'mb_per_cpu_s', map { $_ => undef } qw(functions idle idle_active load mix restarts syscalls));
+my %COMPARED = (file => 'mb_per_cpu_s', map { $_ => undef } qw(functions idle idle_active latency load mix restarts syscalls));
 
 # Where a percentile is on its axis: each step to the right leaves a tenth as many requests.
 my %PLACE = map { my ($percent) = /p(.+)/; $_ => -log(1 - $percent / 100) / log 10 } qw(p50 p75 p90 p99 p99.9);
@@ -35,6 +37,13 @@ sub of {
     for my $family ($R->families($scenario)) {
         next unless grep { %{ $_->{results} } } @{ $family->{measures} };
         my @own = ($class->_absolute($family), $class->_ratios($family, $scenario->{targets}), $class->_percentiles($family));
+        my ($ratios) = grep { ($_->{part} || '') eq 'ratios' } @own;
+        my ($last)   = @own ? $own[-1] : {};
+        if ($ratios && ($last->{part} || '') eq 'percentiles' && @{ $ratios->{drawings} } + @{ $last->{drawings} } <= 3) {
+            push @{ $ratios->{drawings} }, @{ $last->{drawings} };    # they fit side by side
+            $ratios->{note} .= " $last->{note}";
+            pop @own;
+        }
         my $name = join '-', $scenario->{id},
             $family->{axis} ? $family->{axis} . (@figures && _taken($family->{axis}, \@figures) ? scalar @figures : '')
             : $family->{measures}[0]{measure}{name};
@@ -76,7 +85,7 @@ sub _absolute {
 sub shown {
     my ($class, $done) = @_;
     my ($table) = HydroBench::Report->layout($done);
-    my @figures = $SHOWN{$table} ? (@{ $SHOWN{$table} }, 'errors') : qw(req_per_s cpu_us latency.p99 error_ratio);
+    my @figures = $SHOWN{$table} ? (@{ $SHOWN{$table} }, $table eq 'latency' ? 'cpu_us' : (), 'errors') : qw(req_per_s cpu_us latency.p99 error_ratio);
     my $family  = { measures => [$done] };
     @figures = grep { _is_there($family, $_) } @figures;
     return @figures ? @figures : _any_figures($family);
@@ -288,7 +297,7 @@ sub _percentiles {
     @shown = @shown[0, int(@shown / 2), -1] if @shown > 3;
     for my $done (@shown) {
         my $groups = $done->{measure}{groups};
-        for my $group ($groups ? map { $_->{name} } @$groups : undef) {
+        for my $group ($groups && $done->{measure}{tool} ne 'latency' ? map { $_->{name} } @$groups : undef) {
             my @series;
             for my $name (@names) {
                 my @points = map { [$PLACE{ $_->[0] }, $_->[1]] } $R->percentiles($done->{results}{$name}, $group);
@@ -304,7 +313,8 @@ sub _percentiles {
     my @drawings;
     for my $chart (@charts) {
         my ($done, $group) = @$chart{qw(done group)};
-        my $label = join ', ', grep { defined && length } _label($family, $done), defined $group ? qq(requests named "$group") : ();
+        my $label = join ', ', grep { defined && length } _label($family, $done), (defined $group ? qq(requests named "$group") : ()),
+            ($done->{measure}{rate} ? thousands($done->{measure}{rate}) . ' requests per second' : ());
         push @drawings, HydroBench::Chart->lines(
             title    => 'Latency by percentile',
             subtitle => join('; ', grep {length} $label, 'log scale', 'less is better'),
@@ -322,7 +332,7 @@ sub _percentiles {
     return () unless @drawings;
     return {
         part => 'percentiles', title => 'Latency by percentile: ' . _title($family), drawings => \@drawings,
-        note => 'Medians over the rounds of each percentile. Half of the requests took at most the time at p50'
+        note => 'Percentiles are medians over the rounds, too: half of the requests took at most the time at p50'
             . ($there{ $PLACE{'p99.9'} } ? '; one of a thousand took longer than that at p99.9.' : '; one of a hundred took longer than that at p99.'),
     };
 }
@@ -334,73 +344,100 @@ sub _published {
     return undef unless @tables;
     my @drawings;
     for my $figure (_unique(map { $_->{figure} } @tables)) {
-        my @of = grep { $_->{figure} eq $figure } @tables;
-        my @groups = map {
-            my $table = $_;
-            {
-                label => "$table->{measure} (times $table->{base})",
-                rows  => [map {
-                    {
-                        name => $_->{server}, style => HydroBench::Chart::Style->bar($_->{server}, 'psgi'), value => $_->{times},
-                        text => times($_->{times}), other => $_->{published_times},
-                        other_text => "$_->{server}, published: " . times($_->{published_times}),
-                        why => 'not measured here',
-                    }
-                } @{ $table->{rows} }],
-            }
-        } @of;
-        my $about = $R->figure($figure);
+        my @of     = grep { $_->{figure} eq $figure } @tables;
+        my @groups = map { { label => "$_->{label}, times $_->{base}", rows => [map { _published_row($_) } @{ $_->{rows} }] } } @of;
+        my $about  = $R->figure($figure);
         push @drawings, HydroBench::Chart->bars(
-            title => "$about->{title}: published and measured", subtitle => 'hollow: published; filled: measured here',
-            unit => 'times', axis => 'log', tick => \&HydroBench::Format::short, reference => 1, groups => \@groups,
-            desc => join ' ', map {
-                my $table = $_;
-                "$table->{measure}, times $table->{base}: " . join(', ', map {
-                    "$_->{server} " . (defined $_->{published_times} ? times($_->{published_times}) . ' published' : 'not published')
-                        . (defined $_->{times} ? ', ' . times($_->{times}) . ' measured' : ', not measured')
-                } @{ $table->{rows} }) . '.'
-            } @of,
+            title     => "$about->{title}, published and measured",
+            subtitle  => 'hollow: published; filled: measured here',
+            unit      => 'times',
+            axis      => 'log',
+            tick      => \&HydroBench::Format::short,
+            reference => 1,
+            groups    => \@groups,
+            desc      => join(' ', "$about->{title}, published and measured.", map { _published_words($_) } @of),
         );
     }
-    return { title => 'Published and measured', drawings => \@drawings,
-        note => 'Machines differ, so figures are compared as ratios: each server as times one that was both published and measured.' };
+    return {
+        title => 'Published and measured', drawings => \@drawings,
+        note  => 'Machines differ, so what is compared is ratios: each server as times one that was both published and measured.',
+    };
 }
 
-# The published figures of a scenario in tables: { measure, figure, base, source, rows => [{ server, published, unit, value,
-# published_times, times }] }. base is the server that both ratios are relative to, undef when no server is in both.
+sub _published_row {
+    my ($row) = @_;
+    return {
+        name => $row->{server}, style => HydroBench::Chart::Style->bar($row->{server}, 'psgi'), value => $row->{times},
+        text => times($row->{times}), other => $row->{published_times}, why => 'not measured here',
+        other_text => "$row->{server}, published: " . times($row->{published_times}),
+    };
+}
+
+sub _published_words {
+    my ($table) = @_;
+    my @parts = map {
+        "$_->{server} " . (defined $_->{published_times} ? times($_->{published_times}) . ' published' : 'not published')
+            . (defined $_->{times} ? ', ' . times($_->{times}) . ' measured' : ', not measured')
+    } @{ $table->{rows} };
+    return "$table->{label}, times $table->{base}: " . join('; ', @parts) . '.';
+}
+
+# The published figures of a scenario in tables: { measure, figure, label, base, source, rows => [{ server, published, unit,
+# value, published_times, times }] }. base is the server that both ratios are relative to, undef when no server is in both.
+# Those that are ratios or places of a maximum by themselves are not in them: see `published_alone`.
 sub published {
     my ($class, $scenario) = @_;
     my %done = map { $_->{measure}{name} => $_ } @{ $scenario->{measures} };
     my (@tables, %table);
-    for my $entry (@{ $scenario->{published} }) {
+    for my $entry (grep { !_stands_alone($_) } @{ $scenario->{published} }) {
         my $key = join "\0", map { defined $_ ? $_ : '' } @$entry{qw(measure figure source)};
         push @tables, $table{$key} = { (map { $_ => $entry->{$_} } qw(measure figure source)), entries => [] } unless $table{$key};
         push @{ $table{$key}{entries} }, $entry;
     }
+    my %same;
+    $same{"$_->{measure}\0$_->{figure}"}++ for @tables;
     for my $table (@tables) {
-        my $results = ($done{ defined $table->{measure} ? $table->{measure} : '' } || {})->{results} || {};
-        my @entries = @{ delete $table->{entries} };
+        my ($measure, $figure) = @$table{qw(measure figure)};
+        my $results   = ($done{$measure} || {})->{results} || {};
+        my @entries   = @{ delete $table->{entries} };
         my %published = map { $_->{server} => $_ } @entries;
-        my @both = grep { $published{$_}{value} && $R->value($results->{$_}, $table->{figure}) } map { $_->{server} } @entries;
+        my @both = grep { $published{$_}{value} && $R->value($results->{$_}, $figure) } map { $_->{server} } @entries;
         my %rank = (starlet => 1, starman => 2, gazelle => 3);
-        my ($base) = sort { ($rank{$a} || 9) <=> ($rank{$b} || 9) || $a cmp $b } @both;
-        $table->{base} = $base;
+        ($table->{base}) = sort { ($rank{$a} || 9) <=> ($rank{$b} || 9) || $a cmp $b } @both;
+        $table->{label} = $measure;
+        $table->{label} .= " ($1)" if $same{"$measure\0$figure"} > 1 && ($table->{source} || '') =~ /([^,]+)\z/ && $1 =~ /(\S.*)/;
         my @servers = map { $_->{server} } @entries;
         unshift @servers, 'hydrofoil' if $results->{hydrofoil} && !$published{hydrofoil};
         for my $server (@servers) {
-            my $value = $R->value($results->{$server}, $table->{figure});
+            my $value = $R->value($results->{$server}, $figure);
             my $own   = $published{$server} || {};
-            push @{ $table->{rows} }, {
-                server => $server, published => $own->{value}, unit => $own->{unit}, value => $value,
-                (defined $base ? (
-                    published_times => HydroBench::Stats::ratio($own->{value}, $published{$base}{value}),
-                    times           => HydroBench::Stats::ratio($value, $R->value($results->{$base}, $table->{figure})),
-                ) : ()),
-            };
+            my %row   = (server => $server, published => $own->{value}, unit => $own->{unit}, value => $value);
+            if (defined(my $base = $table->{base})) {
+                $row{published_times} = ratio($own->{value}, $published{$base}{value});
+                $row{times}           = ratio($value, $R->value($results->{$base}, $figure));
+            }
+            push @{ $table->{rows} }, \%row;
         }
     }
     return @tables;
 }
+
+# Published ratios, and numbers at which something was largest: [what, published, measured, source]... as text.
+sub published_alone {
+    my ($class, $scenario) = @_;
+    my @rows;
+    for my $entry (grep { _stands_alone($_) } @{ $scenario->{published} }) {
+        my $title = lcfirst $R->figure($entry->{figure})->{title};
+        my $what  = defined $entry->{peak} ? "$entry->{server}: $title is largest at this number of $entry->{peak}"
+            : join ' ', "$entry->{measure}, $entry->{server}: $title, times that",
+                (defined $entry->{than} ? "of $entry->{than}" : ()), (defined $entry->{than_measure} ? "in $entry->{than_measure}" : ());
+        my @numbers = map { !defined $_ ? '-' : defined $entry->{peak} ? thousands($_) : times($_) } @$entry{qw(value measured)};
+        push @rows, [$what, @numbers, $entry->{source}];
+    }
+    return @rows;
+}
+
+sub _stands_alone { return grep { defined } @{ $_[0] }{qw(than than_measure peak)} }
 
 sub _unique {
     my %seen;

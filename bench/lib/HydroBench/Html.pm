@@ -76,16 +76,17 @@ sub _scenario {
     $html .= '<ul class="findings">' . join('', map { '<li>' . escape($_) . "</li>\n" } @findings) . "</ul>\n" if @findings;
 
     my @figures = HydroBench::Figures->of($scenario);
+    my @of      = @figures;
     my %done    = map { $_->{measure}{name} => $_ } @{ $scenario->{measures} };
     my %shown;
     while (my $figure = shift @figures) {
         $html .= '<h3>' . escape(ucfirst $figure->{title}) . "</h3>\n" unless $figure->{part} || $figure->{of} eq 'published';
         $html .= $figure->{of} eq 'published' ? $class->_published($scenario, $figure) : $class->_figure($figure);
         next if @figures && $figures[0]{of} eq $figure->{of};
-        $html .= $class->_measure($done{$_}) for grep { !$shown{$_}++ } @{ $figure->{measures} };
+        $html .= $class->_measures(map { $done{$_} } grep { !$shown{$_}++ } @{ $figure->{measures} });
     }
     $html .= $class->_measure($_) for grep { !$shown{ $_->{measure}{name} }++ } @{ $scenario->{measures} };
-    $html .= $class->_published($scenario) if @{ $scenario->{published} } && $html !~ /<h3>Published/;
+    $html .= $class->_published($scenario) if @{ $scenario->{published} } && !grep { $_ eq 'published' } map { $_->{of} } @of;
     return "$html</section>\n";
 }
 
@@ -98,24 +99,32 @@ sub _figure {
     return "$html</div>\n<figcaption>" . escape($figure->{note}) . "</figcaption>\n</figure>\n";
 }
 
+# Tables below their charts; many of them are folded away.
+sub _measures {
+    my ($class, @done) = @_;
+    my $html = join '', map { $class->_measure($_) } @done;
+    return $html if @done < 4;
+    return '<details class="tables"><summary>The same as ' . @done . " tables, and how they were measured</summary>\n$html</details>\n";
+}
+
 # The table of a measure, who was left out, and how it was run.
 sub _measure {
     my ($class, $done) = @_;
-    my ($measure, $results) = @$done{qw(measure results)};
-    my ($table, $columns, $order) = HydroBench::Report->layout($done);
+    my $measure = $done->{measure};
+    my ($titles, @lines) = HydroBench::Report->cells($done);
     my $html = '<h4>' . escape($measure->{name}) . ' <span>' . escape($measure->{title}) . "</span></h4>\n";
     my @rows;
-    for my $name (@$order) {
-        my $result = $results->{$name};
-        my $class_ = $name eq 'hydrofoil' ? { class => 'own' } : {};
-        if (defined $result->{problem}) {
-            push @rows, [$class_, escape($name), { span => @$columns + 1, html => '<span class="failed">failed: ' . escape($result->{problem}) . '</span>' }];
-            next;
-        }
-        my @notes = HydroBench::Report->notes($result);
-        push @rows, [$class_, escape($name), (map { escape($_->[2]->($result, $results)) } @$columns), escape(join ', ', @notes)];
+    for my $line (@lines) {
+        my ($name, $result, @cells) = @$line;
+        my $attributes = $name eq 'hydrofoil' ? { class => 'own' } : {};
+        push @rows, [
+            $attributes, escape($name),
+            @cells ? map { escape($_) } @cells
+                : { span => $#$titles, html => '<span class="failed">failed: ' . escape($result->{problem}) . '</span>' },
+        ];
     }
-    $html .= scroll_box($measure->{name}, table([$table eq 'functions' ? 'function' : 'server', (map {">$_->[0]"} @$columns), 'notes'], @rows));
+    $html .= scroll_box($measure->{name}, table($titles, @rows));
+    $html .= '<p class="left-out">' . escape(ucfirst $measure->{note}) . ".</p>\n" if defined $measure->{note};
     my %why;
     push @{ $why{ $done->{left_out}{$_} } }, $_ for sort keys %{ $done->{left_out} };
     $html .= '<p class="left-out">Left out: ' . escape(join '; ', map { join(', ', @{ $why{$_} }) . " ($_)" } sort keys %why) . ".</p>\n"
@@ -141,8 +150,7 @@ sub _commands {
 
 sub _published {
     my ($class, $scenario, $figure) = @_;
-    my $html = "<h3>Published and measured</h3>\n";
-    $html .= $class->_figure($figure) if $figure;
+    my $html  = "<h3>Published and measured</h3>\n" . ($figure ? $class->_figure($figure) : '');
     my $count = 0;
     for my $table (HydroBench::Figures->published($scenario)) {
         my $about = $R->figure($table->{figure});
@@ -151,26 +159,24 @@ sub _published {
             my $row = $_;
             [
                 ($row->{server} eq 'hydrofoil' ? { class => 'own' } : {}), escape($row->{server}),
-                escape(defined $row->{published} ? published_value($about, $row->{published}, $row->{unit}) : '-'),
+                escape(defined $row->{published} ? $about->{format}->($row->{published}) : '-'),
                 escape(defined $row->{value} ? $about->{format}->($row->{value}) : '-'),
                 (defined $base ? map { defined $_ ? times($_) : '-' } @$row{qw(published_times times)} : ()),
             ]
         } @{ $table->{rows} };
-        $html .= '<h4>' . escape($table->{measure}) . ' <span>' . escape(lcfirst "$about->{title}" . (length $about->{what} ? ", $about->{what}" : ''))
-            . "</span></h4>\n" . scroll_box('published ' . ++$count, table(['server', '>published', '>measured here',
-            (defined $base ? (">published, times $base", ">measured, times $base") : ())], @rows));
-        $html .= '<p class="left-out">' . escape(defined $base ? "Published: $table->{source}."
-            : "Published: $table->{source}. None of these servers was measured here, so there is nothing to compare it with.") . "</p>\n"
-            if defined $table->{source};
+        my $what = lcfirst $about->{title} . (length $about->{what} ? ", $about->{what}" : '');
+        my @titles = ('server', '>published', '>measured here');
+        push @titles, ">published, times $base", ">measured, times $base" if defined $base;
+        $html .= '<h4>' . escape($table->{label}) . ' <span>' . escape($what) . "</span></h4>\n"
+            . scroll_box('published ' . ++$count, table(\@titles, @rows));
+        my $source = defined $table->{source} ? "Published: $table->{source}." : '';
+        $source .= ' None of these servers was measured here.' unless defined $base;
+        $html .= '<p class="left-out">' . escape($source) . "</p>\n" if length $source;
     }
+    my @alone = HydroBench::Figures->published_alone($scenario);
+    $html .= scroll_box('published ratios', table(['what', '>published', '>measured here', 'published where'],
+        map { [map { escape($_) } @$_] } @alone)) if @alone;
     return $html;
-}
-
-# A published figure with its unit. Times may be given in other units than microseconds.
-sub published_value {
-    my ($about, $value, $unit) = @_;
-    return $about->{format}->($value) if !defined $unit || !length $unit || $unit eq 'us' || $unit =~ m{^req(?:uests)?/s$|^part$|^ratio$};
-    return HydroBench::Format::significant($value, 6) =~ s/\.?0+\z//r . " $unit";
 }
 
 sub _servers {

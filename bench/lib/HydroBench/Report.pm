@@ -198,6 +198,31 @@ sub measure {
     return $text;
 }
 
+# The same as cells: the titles, those of numbers after ">", then a row for each result: [name, result, cells...]; no cells where
+# it failed. Columns in which nothing was measured are left out, and notes come last.
+sub cells {
+    my ($class, $done) = @_;
+    my $results = $done->{results};
+    my ($table, $columns, $order) = $class->layout($done);
+    my %text = map {
+        my $result = $results->{$_};
+        $_ => [map { $_->[2]->($result, $results) } @$columns];
+    } grep { !defined $results->{$_}{problem} } @$order;
+    my @kept = grep {
+        my $i = $_;
+        grep { $_->[$i] !~ /\A-?\z/ } values %text;
+    } 0 .. $#$columns;
+    my @titles = ($table eq 'functions' ? 'function' : 'server', map({">$_->[0]"} @$columns[@kept]), 'notes');
+    return (\@titles, map { [$_, $results->{$_}, $text{$_} ? (@{ $text{$_} }[@kept], $class->_all_notes($results->{$_})) : ()] } @$order);
+}
+
+# Notes, and which errors there were.
+sub _all_notes {
+    my ($class, $result) = @_;
+    my $classes = $result->{error_classes} || {};
+    return join ', ', $class->notes($result), map { "$_: " . _thousands($classes->{$_}) } grep { $classes->{$_} } sort keys %$classes;
+}
+
 # What a reader must know before believing a line.
 sub notes {
     my ($class, $result) = @_;

@@ -14,6 +14,10 @@ my %FIGURES = (
     'latency.mean' => ['Mean latency',   'time until the answer is there', 'time', -1, \&duration, \&duration_tick],
     'latency.p50'  => ['Median latency', 'half of the answers are there', 'time', -1, \&duration, \&duration_tick],
     'latency.p99'  => ['99th percentile', '99% of the answers are there', 'time', -1, \&duration, \&duration_tick],
+    'latency.p75'  => ['75th percentile', '75% of the answers are there', 'time', -1, \&duration, \&duration_tick],
+    'latency.p90'  => ['90th percentile', '90% of the answers are there', 'time', -1, \&duration, \&duration_tick],
+    'latency.p99.9' => ['99.9th percentile', '999 of 1,000 answers are there', 'time', -1, \&duration, \&duration_tick],
+    'latency.max'  => ['Slowest answer', 'the longest wait of all', 'time', -1, \&duration, \&duration_tick],
     error_ratio    => ['Errors',         'part of all requests', 'part of all requests', -1, \&percent, \&percent_tick],
     mb_per_cpu_s   => ['File throughput', 'MB for each second of server CPU', 'MB per CPU second', 1, \&thousands],
     bytes_per_connection => ['Memory',   'bytes per idle connection', 'bytes', -1, \&bytes],
@@ -240,7 +244,9 @@ sub tidy_command {
     return '' unless defined $command;
     $command =~ s{(?<![^\s=|])/(?:usr/)?(?:local/)?s?bin/}{}g;
     $command =~ s{(?<![^\s=I])/[^\s:]*?/(?=(?:blib|bin|bench|build|lib)/)}{}g;
-    $command =~ s{(?<![^\s=])/tmp/\S*/}{}g;
+    $command =~ s{(?<![^\s=])/tmp/\S*/(?=[^\s/])}{}g;
+    $command =~ s{(?<![^\s=])/tmp/\S+}{DIR}g;
+    $command =~ s{-\d{4,5}(?=\.conf)}{}g;
     $command =~ s{(127\.0\.0\.1:|localhost:|--port[ =])\d+}{$1PORT}g;
     $command =~ s{(/floor) \d+}{$1 PORT};
     return $command;

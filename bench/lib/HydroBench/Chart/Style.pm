@@ -46,7 +46,7 @@ my %STYLES = (
     'dot-other' => { fill => 'dot' }, 'dot-ref' => { fill => 'paper', stroke => 'dot', width => 1.5 },
 );
 for (['own', 'own', 2.6], ['own-variant', 'variant', 2, '5 3'], ['line1', 'muted', 1.3], ['line2', 'muted', 1.3, '2 3'],
-    map { [$_, $_, 1.5] } @HUES)
+    map { ([$_, $_, 1.5], ["$_-2", $_, 1.5, '5 3'], ["$_-3", $_, 1.5, '1.5 2.5']) } @HUES)
 {
     my ($name, $colour, $width, $dash) = @$_;
     $STYLES{"line-$name"}  = { stroke => $colour, width => $width, ($dash ? (dash => $dash) : ()) };
@@ -79,20 +79,25 @@ my %HUE_OF = (
 );
 my @SHAPES = qw(triangle square diamond circle);
 
+# A server under other conditions has its hue, another mark and a broken line.
+my %VARIANT = ('-nginx' => 1, '-flock' => 1, '-accelerated' => 1, '-semaphore' => 2);
+
 sub lines {
     my ($class, @names) = @_;
-    my (%line);
+    my %line;
     my $others = 0;
     for my $name (@names) {
-        my ($base) = $name =~ /^([a-z]+)/i;
-        my $hue = $HUE_OF{ $base || '' };
+        my ($base, $rest) = $name =~ /^([a-z]+)(.*)/i ? ($1, $2) : ('', '');
+        my $hue     = $HUE_OF{$base};
+        my $variant = !length $rest ? 0 : $VARIANT{$rest} || 2;
         $line{$name}
-            = $name eq 'hydrofoil' || $name eq 'hydrofoil-accelerated' ? ['own', 'circle']
-            : $name =~ /^hydrofoil\b/ ? ['own-variant', 'square']
-            : $name eq 'nginx'        ? ['line1', 'square']
-            : $name eq 'floor'        ? ['line2', 'diamond']
-            : $hue                    ? ["hue$hue", $name eq 'monoceros' ? 'diamond' : $SHAPES[$hue % 3]]
-            :                           ['hue' . (1 + $others % 8), $SHAPES[$others++ % 4]];
+            = $name eq 'hydrofoil'             ? ['own', 'circle']
+            : $name eq 'hydrofoil-accelerated' ? ['own', 'diamond']
+            : $base eq 'hydrofoil'             ? ['own-variant', 'square']
+            : $name eq 'nginx'                 ? ['line1', 'square']
+            : $name eq 'floor'                 ? ['line2', 'diamond']
+            : $hue ? ['hue' . $hue . ('', '-2', '-3')[$variant], $SHAPES[($hue + $variant + ($base eq 'monoceros')) % 4]]
+            :        ['hue' . (1 + $others % 8), $SHAPES[$others++ % 4]];
     }
     return \%line;
 }

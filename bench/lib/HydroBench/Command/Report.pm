@@ -55,6 +55,7 @@ sub text {
         $text .= "\n$scenario->{name}" . (length $scenario->{summary} ? ": $scenario->{summary}" : '') . "\n";
         $text .= HydroBench::Report->measure($_) for @{ $scenario->{measures} };
         $text .= (HydroBench::Report->targets($scenario->{targets}))[0] if @{ $scenario->{targets} };
+        $text .= HydroBench::Report->published($scenario->{published});
     }
     return $text;
 }
