@@ -22,7 +22,8 @@ delete $ENV{HF_BENCH_COPIES};
 sub bench { return HydroBench::Run::output([$^X, "$root/script/bench", @_], 120) }
 
 subtest 'several scenarios are one folder, and a server that is not there is skipped by name' => sub {
-    my $text = bench(qw(--quick --rounds 1 --only keepalive16), '--servers' => 'hydrofoil,gazelle', '--results', "$dir/r", qw(hello standby));
+    my $text = bench(qw(--quick --rounds 1 --only keepalive16),
+        '--servers' => 'hydrofoil,gazelle', '--results', "$dir/r", qw(hello standby));
     like $text, qr/^This takes about \d+ seconds/m, 'how long it takes comes first';
     like $text, qr/^  skipped: gazelle \(no built copy given \(--copy gazelle=DIR\)\)/m, 'skipped';
     like $text, qr/^hello: .*^standby: /ms, 'both scenarios';

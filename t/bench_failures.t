@@ -109,8 +109,8 @@ subtest 'connections that a server breaks are errors, and as a part of all reque
 };
 
 subtest 'where a measure tolerates some errors, only good answers make a server fast' => sub {
-    my $result = measured({ tolerates => 0.05 }, small_server('sometimes', q{syswrite $client, $requests % 50 ? $hello : answer('Sorry', '503 No');}))
-        ->{results}{sometimes};
+    my $server = small_server('sometimes', q{syswrite $client, $requests % 50 ? $hello : answer('Sorry', '503 No');});
+    my $result = measured({ tolerates => 0.05 }, $server)->{results}{sometimes};
     is $result->{problem}, undef, 'no problem';
     is $result->{req_per_s}, 196, 'good answers per second';
     is $result->{error_classes}{status}, 4, 'the others';
@@ -152,8 +152,8 @@ subtest 'answers in chunks are put together, a form is posted' => sub {
         syswrite $client, "6;x=y\r\n World\r\n0\r\n\r\n";
 PERL
     my $seen;
-    ok $server->wait_ready('/', sub { $seen = $_[0]; undef }, { type => 'application/x-www-form-urlencoded', bytes => 'a=1' }), 'ready'
-        or diag $server->problem;
+    my $form = { type => 'application/x-www-form-urlencoded', bytes => 'a=1' };
+    ok $server->wait_ready('/', sub { $seen = $_[0]; undef }, $form), 'ready' or diag $server->problem;
     is $seen->{body}, 'Hello World', 'the body';
     is $seen->{keep_alive}, 1, 'the connection lives on';
     $server->stop;

@@ -149,7 +149,9 @@ subtest 'a server behind nginx is found by the copy of the server itself' => sub
     is(HydroBench::Servers->copy(HydroBench::Servers->named('gazelle-nginx'), { gazelle => '/copy' }), '/copy', 'copy');
     my @command = HydroBench::Servers->command(HydroBench::Servers->named('gazelle-nginx'),
         { root => '/there', dir => "$dir", port => 81, app => 'hello', copy => '/copy', options => ['--workers=8'] });
-    like "@command", qr{behind_nginx\.pl \Q$dir\E/gazelle\.sock nginx .* -- start_server --path \Q$dir\E/gazelle\.sock --backlog \d+ -- plackup -s Gazelle --workers=8 -a},
+    my $socket = qr{\Q$dir\E/gazelle\.sock};
+    like "@command",
+        qr{behind_nginx\.pl $socket nginx .* -- start_server --path $socket --backlog \d+ -- plackup -s Gazelle --workers=8 -a},
         'its command line has no port';
     my $config = slurp("$dir/nginx-81.conf");
     like $config, qr{listen 127\.0\.0\.1:81 .*proxy_pass http://unix:\Q$dir\E/gazelle\.sock;}s, 'nginx has it';
@@ -174,10 +176,12 @@ subtest 'NGINX Unit is configured by a file' => sub {
     is $options{'--modulesdir'}, "$dir/unit/modules", 'its modules';
     my $config = JSON::PP->new->decode(slurp("$options{'--statedir'}/conf.json"));
     is_deeply $config->{listeners}, { '127.0.0.1:82' => { pass => 'applications/bench' } }, 'where it listens';
-    is_deeply $config->{applications}{bench}, { type => 'perl', script => '/there/bench/apps/hello.psgi', processes => 3 }, 'what it runs';
+    is_deeply $config->{applications}{bench}, { type => 'perl', script => '/there/bench/apps/hello.psgi', processes => 3 },
+        'what it runs';
 };
 
 subtest 'two programs, one behind the other, end together' => sub {
+    plan skip_all => 'reads /proc' unless -e '/proc/self/stat';
     my $socket = "$dir/s.sock";
     my $server = 'use IO::Socket::UNIX; my $l = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die; sleep 1 while 1';
     for my $how ('TERM', 'the end of the first', 'the end of the second') {
@@ -210,13 +214,35 @@ SKIP: {
     subtest 'Starman can be given a lock around accept' => sub {
         require HydroBench::Serialize;
         HydroBench::Serialize->import('flock');
-        my $server = bless { server => { serialize => 'none', _BIND => [], sock => [], log_level => 0 } }, 'Net::Server::PreForkSimple';
+        my $server = bless { server => { serialize => 'none', _BIND => [], sock => [], log_level => 0 } },
+            'Net::Server::PreForkSimple';
         eval { $server->post_bind };
         is $server->{server}{serialize}, 'flock', 'whatever it asked for itself';
         ok -e ($server->{server}{lock_file} || ''), 'the lock is there' or diag $@;
         unlink $server->{server}{lock_file} if $server->{server}{lock_file};
     };
 }
+
+subtest 'every scenario names only what there is' => sub {
+    my %server = map { $_->{name} => 1 } HydroBench::Servers->all;
+    my %tool   = map { $_ => 1 } qw(wrk ab h2load latency load restarts idle idle_active syscalls functions);
+    for my $name (HydroBench::Scenario->names($root)) {
+        my $scenario = HydroBench::Scenario->load($root, $name);
+        my %measure  = map { $_->{name} => 1 } @{ $scenario->{measures} };
+        is scalar keys %measure, scalar @{ $scenario->{measures} }, "$name: each measure has a name of its own";
+        my @measures = @{ $scenario->{measures} };
+        my @servers  = map { @{ $_ || [] } } $scenario->{servers}, map { ref $_->{essential} ? $_->{essential} : () } @measures;
+        is_deeply [grep { !$server{$_} } @servers, map { keys %{ $_->{options} || {} } } @measures], [], "$name: servers";
+        is_deeply [grep { !$tool{$_} } map { $_->{tool} } @measures], [], "$name: tools";
+        is_deeply [grep { !-e "$root/bench/apps/$_.psgi" } map { $_->{app} } @measures], [], "$name: applications";
+        for (@{ $scenario->{published} || [] }) {
+            ok $measure{ $_->{measure} } && $server{ $_->{server} }, "$name: $_->{measure} of $_->{server} was published";
+            ok defined $_->{value} && length $_->{source}, 'with its figure and where it is from';
+            ok !defined $_->{than} || $server{ $_->{than} }, 'and what it is a ratio to';
+            ok !defined $_->{than_measure} || $measure{ $_->{than_measure} }, 'and in which measure';
+        }
+    }
+};
 
 subtest 'the sample of a real run can be read' => sub {
     my $results = HydroBench::Results->load("$root/t/data/bench/sample");

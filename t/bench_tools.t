@@ -79,7 +79,8 @@ subtest 'wrk: a percentile that it could not tell is missing, not zero' => sub {
 };
 
 subtest 'wrk: a run without an answer is a result without requests' => sub {
-    (my $text = $WRK) =~ s/^  162719 requests in 2.10s, 17.54MB read\nRequests.*/  0 requests in 1.00s, 0.00B read\nRequests\/sec:      0.00/m;
+    (my $text = $WRK) =~
+        s/^  162719 requests in 2.10s, 17.54MB read\nRequests.*/  0 requests in 1.00s, 0.00B read\nRequests\/sec:      0.00/m;
     my $result = wrk("$text\n");
     is $result->{requests}, 0, 'requests';
     is $result->{req_per_s}, 0, 'per second';
@@ -160,7 +161,8 @@ subtest 'ab: a quiet run is read whole' => sub {
     is $result->{latency}{p50}, 6000, 'p50';
     is $result->{latency}{p99}, 11_000, 'p99';
     is $result->{latency}{max}, 12_000, 'maximum';
-    is ab($AB, "Percentage served,Time in ms\n0,2.770\n50,6.123\n99,10.999\n100,11\n")->{latency}{p99}, 10_999, 'finer from its file';
+    my $csv = "Percentage served,Time in ms\n0,2.770\n50,6.123\n99,10.999\n100,11\n";
+    is ab($AB, $csv)->{latency}{p99}, 10_999, 'finer from its file';
 };
 
 subtest 'ab: failures of every class count, and an answer of the wrong status and length once' => sub {
@@ -215,7 +217,8 @@ subtest 'h2load: a quiet run is read whole' => sub {
 };
 
 subtest 'h2load: answers that are errors, broken connections and timeouts count, each once' => sub {
-    (my $text = $H2LOAD) =~ s/^requests: .*/requests: 500 total, 511 started, 490 done, 470 succeeded, 30 failed, 10 errored, 3 timeout/m;
+    (my $text = $H2LOAD) =~
+        s/^requests: .*/requests: 500 total, 511 started, 490 done, 470 succeeded, 30 failed, 10 errored, 3 timeout/m;
     $text =~ s/^status codes: .*/status codes: 470 2xx, 0 3xx, 5 4xx, 15 5xx/m;
     my $result = h2load($text);
     is_deeply $result->{error_classes}, { connect => 0, read => 7, write => 0, timeout => 3, status => 20 }, 'classes';
@@ -249,12 +252,15 @@ subtest 'forms are encoded as browsers do it' => sub {
     is $type, 'application/x-www-form-urlencoded', 'type';
     is $bytes, 'foo=a+b&q%26=%E9%3D%2B%7E', 'names and values';
 
-    ($type, $bytes) = HydroBench::Body->encode({ multipart => [foo => 'bar', f => { filename => 'x.png', type => 'image/png', size => 9 }] });
+    ($type, $bytes) = HydroBench::Body->encode({
+        multipart => [foo => 'bar', f => { filename => 'x.png', type => 'image/png', size => 9 }],
+    });
     my ($boundary) = $type =~ m{^multipart/form-data; boundary=(\S+)$} or fail 'a boundary';
     my @parts = split /--\Q$boundary\E/, $bytes;
     is scalar @parts, 4, 'two parts, between boundaries';
     is $parts[1], qq{\r\nContent-Disposition: form-data; name="foo"\r\n\r\nbar\r\n}, 'a field';
-    like $parts[2], qr{\A\r\nContent-Disposition: form-data; name="f"; filename="x\.png"\r\nContent-Type: image/png\r\n\r\n.{9}\r\n\z}s, 'an upload';
+    my $head = qq{\r\nContent-Disposition: form-data; name="f"; filename="x.png"\r\nContent-Type: image/png\r\n\r\n};
+    like $parts[2], qr{\A\Q$head\E.{9}\r\n\z}s, 'an upload';
     is $parts[3], "--\r\n", 'the end';
 };
 

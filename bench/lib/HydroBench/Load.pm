@@ -118,7 +118,8 @@ sub latency {
     my $worst  = delete $result->{worst};
     my $server = $arguments[1];
     if ($worst->{status_errors} || !$worst->{answered}) {
-        $server->fail($worst->{answered} ? "answered $worst->{status_errors} of $worst->{answered} with an error" : 'answered nothing');
+        $server->fail(!$worst->{answered} ? 'answered nothing'
+            : "answered $worst->{status_errors} of $worst->{answered} with an error");
     }
     return { %$result, %$worst, req_per_s => $result->{requests} / $result->{result}{seconds} };
 }

@@ -2,6 +2,7 @@ package HydroBench::Plan;
 use strict;
 use warnings;
 use Time::HiRes qw(time);
+use HydroBench::Machine;
 use HydroBench::Scenario;
 use HydroBench::Servers;
 
@@ -57,9 +58,21 @@ sub _part {
         $measure->{rounds}  = $self->{rounds} if $measure->{rounds} && ($self->{given_rounds} || $self->{essentials});
         if    ($self->{duration}) { delete $measure->{requests} }
         elsif ($self->{quick})    { $measure->{requests} = $measure->{quick_requests} if $measure->{quick_requests} }
+        $measure->{note}    = $self->_crowd($measure) unless defined $measure->{note};
         $measure->{servers} = $measure->{essential} if $self->{essentials} && ref $measure->{essential};
     }
     return { scenario => $scenario, measures => \@measures, servers => @measures ? $self->_servers($scenario) : [] };
+}
+
+# What a reader must know of a measure whose workers are more than this machine has cores for; undef where they are not.
+sub _crowd {
+    my ($self, $measure) = @_;
+    my @cores   = HydroBench::Machine->cores;
+    my $workers = $measure->{workers} || 1;
+    return undef if $workers <= @cores;
+    my $shared = HydroBench::Machine->placement($workers, $measure->{threads})->{shared};
+    return sprintf '%d workers%s on %d cores: how they get along, not how they scale', $workers,
+        $shared ? ' and their client' : '', scalar @cores;
 }
 
 # Those that can run; the others are noted with the reason.

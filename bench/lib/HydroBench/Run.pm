@@ -269,7 +269,9 @@ sub _idle_active {
         req_per_s   => $beside->{req_per_s},
         requests    => $alone->{requests} + $beside->{requests},
         errors      => $alone->{errors} + $beside->{errors},
-        error_classes => { map { $_ => $alone->{error_classes}{$_} + $beside->{error_classes}{$_} } keys %{ $alone->{error_classes} } },
+        error_classes => {
+            map { $_ => $alone->{error_classes}{$_} + $beside->{error_classes}{$_} } keys %{ $alone->{error_classes} },
+        },
         latency     => $beside->{latency},
         alone       => $alone,
         beside      => $beside,
