@@ -31,7 +31,8 @@ sub planted {
 
 sub one {
     my ($found, $measure, $server, $figure) = @_;
-    my ($one) = grep { $_->{measure} eq $measure && $_->{server} eq $server && $_->{figure}{name} eq $figure } @{ $found->{comparisons} };
+    my ($one) = grep { $_->{measure} eq $measure && $_->{server} eq $server && $_->{figure}{name} eq $figure }
+        @{ $found->{comparisons} };
     return $one || {};
 }
 
@@ -142,7 +143,7 @@ subtest 'what differs between the runs, and what is in one only, is told' => sub
     $other->{versions}{nginx}  = 'nginx version: nginx/2.0';
     $other->{rounds}           = 9;
     $other->{skipped}          = {};
-    $_->{results}{starlet}{command} .= ' --max-workers 5' for grep { $_->{results}{starlet} } @{ $other->{scenarios}[0]{measures} };
+    $_->{command} .= ' --max-workers 5' for grep {defined} map { $_->{results}{starlet} } @{ $other->{scenarios}[0]{measures} };
     delete $other->{scenarios}[0]{measures}[0]{results}{gazelle};
     $other->{scenarios}[0]{measures}[1]{results}{feersum} = { kind => 'psgi', problem => 'died', rounds => [], errors => 0 };
     pop @{ $other->{scenarios}[1]{measures} };
@@ -161,10 +162,10 @@ subtest 'what differs between the runs, and what is in one only, is told' => sub
 
 subtest 'ports and folders are no difference between command lines' => sub {
     my @lines = map { HydroBench::Results->tidy_command($_) }
-        'taskset -c 0 /usr/bin/perl -I/home/a/blib/lib /home/a/bin/hydrofoil --port 40001 --backlog 16384 -a /home/a/bench/apps/hello.psgi',
-        'taskset -c 0 /usr/bin/perl -I/srv/b/blib/lib /srv/b/bin/hydrofoil --port 50002 --backlog 16384 -a /srv/b/bench/apps/hello.psgi';
+        'taskset -c 0 /usr/bin/perl -I/home/a/blib/lib /home/a/bin/hydrofoil --port 40001 -a /home/a/bench/apps/hello.psgi',
+        'taskset -c 0 /usr/bin/perl -I/srv/b/blib/lib /srv/b/bin/hydrofoil --port 50002 -a /srv/b/bench/apps/hello.psgi';
     is $lines[0], $lines[1], 'the same';
-    is $lines[0], 'taskset -c 0 perl -Iblib/lib bin/hydrofoil --port PORT --backlog 16384 -a bench/apps/hello.psgi', 'and readable';
+    is $lines[0], 'taskset -c 0 perl -Iblib/lib bin/hydrofoil --port PORT -a bench/apps/hello.psgi', 'and readable';
 };
 
 subtest 'script/bench compare prints, writes a page, and judges when asked to' => sub {

@@ -53,8 +53,8 @@ sub measure {
             push @rounds, {
                 req_per_s   => $req_per_s, cpu_us => $cpu_us, requests => $requests, seconds => 5,
                 latency     => {
-                    mean => $mean * _noise(0.02) * $tail, p50 => 0.9 * $mean * _noise(0.02) * $tail, p75 => 1.1 * $mean * _noise(0.02),
-                    p90 => 1.4 * $mean * _noise(0.02), p99 => 4 * $mean * _noise(0.05) * $tail,
+                    mean => $mean * _noise(0.02) * $tail, p50 => 0.9 * $mean * _noise(0.02) * $tail,
+                    p75 => 1.1 * $mean * _noise(0.02), p90 => 1.4 * $mean * _noise(0.02), p99 => 4 * $mean * _noise(0.05) * $tail,
                     'p99.9' => 15 * $mean * _noise(0.1) * $tail, max => 60 * $mean * _noise(0.2),
                 },
                 errors      => 0,
@@ -88,24 +88,29 @@ sub sample {
     my %single = map { $_ => 'serves one connection at a time' } qw(starlet starman gazelle);
     my @many = qw(floor nginx hydrofoil feersum);
     my @hello = (
-        measure(%usual, name => 'keepalive16', title => '16 keep-alive connections', connections => 16, measure => { series => 'connections', x => 16 }),
+        measure(%usual, name => 'keepalive16', title => '16 keep-alive connections', connections => 16,
+            measure => { series => 'connections', x => 16 }),
         measure(%usual, name => 'keepalive256', title => '256 keep-alive connections', connections => 256, servers => \@many,
             left_out => \%single, measure => { series => 'connections', x => 256 }),
         measure(%usual, name => 'keepalive8192', title => '8,192 keep-alive connections', connections => 8192, servers => \@many,
-            left_out => \%single, measure => { series => 'connections', x => 8192 }, req_per_s => sub { 0.6 * $SERVERS{ $_[0] }[0] }),
+            left_out => \%single, measure => { series => 'connections', x => 8192 },
+            req_per_s => sub { 0.6 * $SERVERS{ $_[0] }[0] }),
     );
     my $failed = $hello[2]{results}{feersum};
     $_->{errors} = 600, $_->{error_classes}{timeout} = 600 for @{ $failed->{rounds} };
     @$failed{qw(errors error_ratio)} = (3000, 0.003);
-    $hello[0]{results}{uwsgi} = { kind => 'psgi', problem => 'died (exit status 1): no python application found', errors => 0, rounds => [],
-        keep_alive => undef, spread => undef, command => 'uwsgi --psgi bench/apps/hello.psgi' };
+    $hello[0]{results}{uwsgi} = {
+        kind => 'psgi', problem => 'died (exit status 1): no python application found', errors => 0, rounds => [],
+        keep_alive => undef, spread => undef, command => 'uwsgi --psgi bench/apps/hello.psgi',
+    };
 
     my %scaling = (starman => sub { $_[0] <= 6 ? 0.9 * $_[0] : 5.4 - 0.18 * ($_[0] - 6) }, starlet => sub { 0.93 * $_[0]**0.95 },
         hydrofoil => sub { $_[0]**0.98 });
     my @workers = map {
         my $workers = $_;
         measure(%usual, name => "workers$workers", title => "$workers workers, 30 connections", connections => 30,
-            servers => [qw(hydrofoil starlet starman)], measure => { tool => 'ab', series => 'workers', x => $workers, workers => $workers },
+            servers => [qw(hydrofoil starlet starman)],
+            measure => { tool => 'ab', series => 'workers', x => $workers, workers => $workers },
             req_per_s => sub { 3_000 * $scaling{ $_[0] }->($workers) });
     } 1, 2, 4, 6, 8, 12, 16;
 
@@ -122,16 +127,20 @@ sub sample {
         pinned => { server => 0, client => 1 },
         machine => { cores => 2, cpu => 'Example CPU', kernel => '6.1.0', memory_mib => 8192, perl => '5.36.0', load => 0.1,
             system => 'Debian GNU/Linux 12', open_files => 20_000, commit => '0123456789abcdef0123', changed => 0 },
-        versions => { hydrofoil => "hydrofoil 0.01\nengine poller epoll", nginx => 'nginx version: nginx/1.22.1', wrk => 'wrk 4.1.0' },
+        versions => {
+            hydrofoil => "hydrofoil 0.01\nengine poller epoll", nginx => 'nginx version: nginx/1.22.1', wrk => 'wrk 4.1.0',
+        },
         skipped  => { cacilheiro => 'no built copy given (--copy cacilheiro=DIR)' },
         scenarios => [
             { name => 'hello', summary => 'hello world over keep-alive connections', measures => \@hello, targets => \@targets,
                 published => [
-                    { measure => 'keepalive16', figure => 'req_per_s', server => 'cacilheiro', value => 148_948, unit => 'req/s', source => $source },
-                    { measure => 'keepalive16', figure => 'req_per_s', server => 'starlet', value => 101_650, unit => 'req/s', source => $source },
-                    { measure => 'keepalive16', figure => 'req_per_s', server => 'gazelle', value => 81_978, unit => 'req/s', source => $source },
+                    map {
+                        { measure => 'keepalive16', figure => 'req_per_s', server => $_->[0], value => $_->[1], unit => 'req/s',
+                            source => $source }
+                    } [cacilheiro => 148_948], [starlet => 101_650], [gazelle => 81_978]
                 ] },
-            { name => 'workers', summary => 'how throughput grows with workers', measures => \@workers, targets => [], published => [] },
+            { name => 'workers', summary => 'how throughput grows with workers', measures => \@workers, targets => [],
+                published => [] },
         ],
     };
 }

@@ -41,7 +41,8 @@ sub bars {
 
     my $left  = 10 + _max(40, map { text_width($_->{name}, 12, _is_own($_->{style})) } @rows);
     $left = 156 if $left > 156;
-    my $right = $WIDTH - $GAP - 8 - _max(20, map { text_width(defined $_->{text} ? $_->{text} : '', 11.5, _is_own($_->{style})) } @rows);
+    my $beside = _max(20, map { text_width($_->{text}, 11.5, _is_own($_->{style})) } grep { defined $_->{text} } @rows);
+    my $right  = $WIDTH - $GAP - 8 - $beside;
     my $scale = $class->scale(
         type => $axis, from => $axis eq 'log' ? _min(@positive) : 0, to => @positive ? _max(@positive) : 1,
         start => $left, end => $right, ticks => 4, wide => $axis eq 'log',
@@ -63,8 +64,8 @@ sub bars {
     }
     my $bottom = $y - 2;
     $scale->{ticks} = [0] unless @positive;    # an axis of nothing needs no numbers
-    push @under, map { +{ kind => 'line', points => [[$scale->{at}->($_), $top], [$scale->{at}->($_), $bottom]], style => 'grid' } }
-        @{ $scale->{ticks} };
+    push @under, map { +{ kind => 'line', style => 'grid', points => [[$_, $top], [$_, $bottom]] } }
+        map { $scale->{at}->($_) } @{ $scale->{ticks} };
     if (defined $o{reference}) {
         my $x = $scale->{at}->($o{reference});
         push @under, { kind => 'line', points => [[$x, $top - 2], [$x, $bottom]], style => 'reference' };
@@ -201,7 +202,8 @@ sub lines {
         push @shapes, { kind => 'text', x => $place, y => $bottom + 12, anchor => 'middle', text => $text, style => 'tick' };
     }
     push @shapes, { kind => 'line', points => [[$left, $bottom], [$right + 6, $bottom]], style => 'axis' },
-        { kind => 'text', x => ($left + $right) / 2, y => $bottom + 27, anchor => 'middle', text => $x{label} || '', style => 'tick' };
+        { kind => 'text', x => ($left + $right) / 2, y => $bottom + 27, anchor => 'middle', style => 'tick',
+            text => $x{label} || '' };
 
     # What is to be seen best is drawn last.
     my @ends;

@@ -50,10 +50,12 @@ sub compare {
             || ($a->{control} || 0) <=> ($b->{control} || 0)
             || ($b->{server} =~ /^hydrofoil/) <=> ($a->{server} =~ /^hydrofoil/)
             || $b->{weight} <=> $a->{weight}
-            || join("\0", @$a{qw(scenario measure server)}, $a->{figure}{name}) cmp join("\0", @$b{qw(scenario measure server)}, $b->{figure}{name})
+            || _name($a) cmp _name($b)
     } @comparisons;
     return { comparisons => \@sorted, missing => \@missing, warnings => [$class->_warnings($old, $new, \@sorted)] };
 }
+
+sub _name { return join "\0", @{ $_[0] }{qw(scenario measure server)}, $_[0]{figure}{name} }
 
 sub _measure {
     my ($class, $old, $new, $scenario, $done, $counterpart, $only, $promised, $least) = @_;
@@ -156,7 +158,8 @@ sub _judge {
     }
     elsif ($control && $nearest <= $control->{distance}) {
         $c->{verdict} = 'cannot tell';
-        $c->{why}     = sprintf '%s, which is the same in both, moved by %.1f%%', $control->{server}, 100 * abs($control->{ratio} - 1);
+        $c->{why}     = sprintf '%s, which is the same in both, moved by %.1f%%', $control->{server},
+            100 * abs($control->{ratio} - 1);
     }
     else {
         $c->{verdict} = log($c->{ratio}) * $c->{figure}{better} > 0 ? $good : $bad;
@@ -166,8 +169,9 @@ sub _judge {
 }
 
 # How far the values of @$new lie above those of @$old: the median of all differences between one of each (Hodges and Lehmann
-# 1963), and the interval that holds it with the probability $level, from the exact distribution of the rank sum (Mann and Whitney 1947), which asks nothing of
-# how values are distributed but that those of one side were drawn alike. Only (shift) when there are too few for an interval.
+# 1963), and the interval that holds it with the probability $level, from the exact distribution of the rank sum (Mann and
+# Whitney 1947), which asks nothing of how values are distributed but that those of one side were drawn alike. Only (shift)
+# when there are too few for an interval.
 sub shift_interval {
     my ($level, $old, $new) = @_;
     my @differences = sort { $a <=> $b } map { my $from = $_; map { $_ - $from } @$new } @$old;
@@ -225,8 +229,8 @@ sub _warnings {
     }
     for my $control (grep { $_->{control} && $_->{verdict} =~ /^(?:slower|faster)$/ } @$comparisons) {
         next unless $control->{figure}{name} =~ /^(?:req_per_s|cpu_us|mb_per_cpu_s)$/;
-        push @warnings, sprintf '%s, which is the same in both, got %s in %s/%s (%s, %s times): the machine was not the same. Smaller'
-            . ' differences than that count for nothing there.', @$control{qw(server verdict scenario measure)},
+        push @warnings, sprintf '%s, which is the same in both, got %s in %s/%s (%s, %s times): the machine was not the same.'
+            . ' Smaller differences than that count for nothing there.', @$control{qw(server verdict scenario measure)},
             lcfirst $control->{figure}{title}, times($control->{ratio});
     }
     return @warnings;

@@ -68,8 +68,8 @@ sub _limits {
     my $cores   = $machine->{cores};
     my ($shared, $how) = !$cores ? ('Server and client share one machine.', '')
         : $cores == 1 ? ('Server and client share a single core.', 'The client takes part of every figure.')
-        : ("Server and client share $cores cores.", 'Where a server has one worker, each has a core of its own. Where it has several,'
-            . ' they compete, and what the client uses is missing to the server.');
+        : ("Server and client share $cores cores.", 'Where a server has one worker, each has a core of its own. Where it has'
+            . ' several, they compete, and what the client uses is missing to the server.');
     my $warnings = join '', map { '- **Note:** ' . _inline($_) . "\n" } $results->warnings;
     return <<"END" . $warnings . "\n";
 ## What these figures can say, and what not
@@ -84,10 +84,10 @@ sub _limits {
   a part of the median; in the charts it is a thin line. Where these overlap, the order of two servers says nothing.
 - **CPU per request is the steadier figure.** It is user and system time of all processes of a server, for each request
   that it answered well. Other work on the machine disturbs it less than it disturbs requests per second.
-- **Latency under full load is the length of a queue.** A client that always has 256 requests under way waits for 256 answers. wrk, ab and
-  h2load ask again only when they were answered, so what a stalled server delays is not counted, and a server that serves one
-  connection at a time looks quick while the other connections wait. Where a rate is given, requests are sent when they are
-  due and are counted from that moment.
+- **Latency under full load is the length of a queue.** A client that always has 256 requests under way waits for 256
+  answers. wrk, ab and h2load ask again only when they were answered, so what a stalled server delays is not counted, and a
+  server that serves one connection at a time looks quick while the other connections wait. Where a rate is given, requests
+  are sent when they are due and are counted from that moment.
 - **Hello world is not your application.** It shows what the server costs. An application that takes 10 ms hides every difference
   between these servers, but for those that show under slow requests, idle connections and restarts.
 - **A server that fails has no figure.** It is in the tables with what went wrong.
@@ -98,11 +98,12 @@ sub _machine {
     my ($class, $results) = @_;
     my $text = "## Machine and versions\n\n";
     for my $one ($results, @{ $results->{others} }) {
-        $text .= _table(['', ''], map { [$_->[0], $_->[0] eq 'by' ? '`' . _redacted($_->[1]) . '`' : $_->[1]] } $one->machine_rows) . "\n";
+        my @rows = map { [$_->[0], $_->[0] eq 'by' ? '`' . _redacted($_->[1]) . '`' : $_->[1]] } $one->machine_rows;
+        $text .= _table(['', ''], @rows) . "\n";
     }
     my %versions = %{ $results->{versions} };
-    $text .= _table(['server or tool', 'version'], map { [$_, defined $versions{$_} ? $versions{$_} =~ s/\s*\n\s*/, /gr : 'unknown'] } sort keys %versions)
-        . "\n" if %versions;
+    my @versions = map { [$_, defined $versions{$_} ? $versions{$_} =~ s/\s*\n\s*/, /gr : 'unknown'] } sort keys %versions;
+    $text .= _table(['server or tool', 'version'], @versions) . "\n" if @versions;
     my $skipped = $results->{skipped};
     $text .= "Not measured: " . join('; ', map { _inline("$_ ($skipped->{$_})") } sort keys %$skipped) . ".\n" if %$skipped;
     return $text;
@@ -171,7 +172,8 @@ sub _measure {
     for my $name (map { $_->[0] } @lines) {
         my $result = $done->{results}{$name};
         my ($round) = @{ $result->{rounds} || [] };
-        push @commands, "# $name", map { _redacted($_) } grep { defined && length } $result->{command}, $round ? $round->{command} : ();
+        push @commands, "# $name", map { _redacted($_) } grep { defined && length } $result->{command},
+            $round ? $round->{command} : ();
     }
     @commands = grep { defined && length } @commands;
     my $lines = join "\n", map {"    $_"} @commands;
@@ -223,8 +225,8 @@ END
 # What README can say: one picture or two with their lines.
 sub readme_lines {
     my ($class, $results, $pictures) = @_;
-    my @wanted = (qr/^hello-connections\.png/, qr/^connections-connections\.png/, qr/^fairness-slow4\.png/, qr/^workers-workers\.png/);
-    my @chosen = grep {defined} map { my $name = $_; (grep { $_->{file} =~ $name } @$pictures)[0] } @wanted;
+    my %by_file = map { $_->{file} => $_ } @$pictures;
+    my @chosen  = grep {defined} map { $by_file{"$_.png"} } qw(hello-connections connections-connections fairness-slow4 workers-workers);
     @chosen = $pictures->[0] if !@chosen && @$pictures;
     my @findings = map { HydroBench::Figures->findings($_) } @{ $results->{scenarios} };
     my $text = @findings ? "$findings[0]\n\n" : '';

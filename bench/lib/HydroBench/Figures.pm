@@ -85,7 +85,8 @@ sub _absolute {
 sub shown {
     my ($class, $done) = @_;
     my ($table) = HydroBench::Report->layout($done);
-    my @figures = $SHOWN{$table} ? (@{ $SHOWN{$table} }, $table eq 'latency' ? 'cpu_us' : (), 'errors') : qw(req_per_s cpu_us latency.p99 error_ratio);
+    my @figures = $SHOWN{$table} ? (@{ $SHOWN{$table} }, $table eq 'latency' ? 'cpu_us' : (), 'errors')
+        : qw(req_per_s cpu_us latency.p99 error_ratio);
     my $family  = { measures => [$done] };
     @figures = grep { _is_there($family, $_) } @figures;
     return @figures ? @figures : _any_figures($family);
@@ -106,7 +107,7 @@ sub _title {
 
 sub _is_there {
     my ($family, $figure) = @_;
-    return scalar grep { my $done = $_; grep { defined $R->value($_, $figure) } values %{ $done->{results} } } @{ $family->{measures} };
+    return scalar grep { defined $R->value($_, $figure) } map { values %{ $_->{results} } } @{ $family->{measures} };
 }
 
 # For measures nobody described here: the figures that a result has, without those that only tell how it was measured.
@@ -115,7 +116,8 @@ sub _any_figures {
     my %seen;
     for my $result (map { values %{ $_->{results} } } @{ $family->{measures} }) {
         $seen{$_} = 1 for grep {
-            !ref $result->{$_} && defined $result->{$_} && $result->{$_} =~ /^-?[\d.]+(?:e[-+]?\d+)?$/i && !/_cpu$|^own_|^(?:spread|keep_alive|errors)$/
+            !ref $result->{$_} && defined $result->{$_} && $result->{$_} =~ /^-?[\d.]+(?:e[-+]?\d+)?$/i
+                && !/_cpu$|^own_|^(?:spread|keep_alive|errors)$/
         } keys %$result;
     }
     my @figures = sort keys %seen;
@@ -164,8 +166,9 @@ sub _row {
 sub _label {
     my ($family, $done) = @_;
     return undef unless defined $family->{axis};
-    (my $unit = $family->{axis}) =~ s/s\z// if $done->{x} == 1;
-    return thousands($done->{x}) . ' ' . (defined $unit ? $unit : $family->{axis});
+    my $unit = $family->{axis};
+    $unit =~ s/^(\w+)s\b/$1/ if $done->{x} == 1;
+    return thousands($done->{x}) . " $unit";
 }
 
 # A chart in words, for those who do not see it.
@@ -313,7 +316,8 @@ sub _percentiles {
     my @drawings;
     for my $chart (@charts) {
         my ($done, $group) = @$chart{qw(done group)};
-        my $label = join ', ', grep { defined && length } _label($family, $done), (defined $group ? qq(requests named "$group") : ()),
+        my $label = join ', ', grep { defined && length } _label($family, $done),
+            (defined $group ? qq(requests named "$group") : ()),
             ($done->{measure}{rate} ? thousands($done->{measure}{rate}) . ' requests per second' : ());
         push @drawings, HydroBench::Chart->lines(
             title    => 'Latency by percentile',
@@ -333,7 +337,8 @@ sub _percentiles {
     return {
         part => 'percentiles', title => 'Latency by percentile: ' . _title($family), drawings => \@drawings,
         note => 'Percentiles are medians over the rounds, too: half of the requests took at most the time at p50'
-            . ($there{ $PLACE{'p99.9'} } ? '; one of a thousand took longer than that at p99.9.' : '; one of a hundred took longer than that at p99.'),
+            . ($there{ $PLACE{'p99.9'} } ? '; one of a thousand took longer than that at p99.9.'
+                : '; one of a hundred took longer than that at p99.'),
     };
 }
 
@@ -345,7 +350,8 @@ sub _published {
     my @drawings;
     for my $figure (_unique(map { $_->{figure} } @tables)) {
         my @of     = grep { $_->{figure} eq $figure } @tables;
-        my @groups = map { { label => "$_->{label}, times $_->{base}", rows => [map { _published_row($_) } @{ $_->{rows} }] } } @of;
+        my @groups = map { +{ label => "$_->{label}, times $_->{base}", rows => [map { _published_row($_) } @{ $_->{rows} }] } }
+            @of;
         my $about  = $R->figure($figure);
         push @drawings, HydroBench::Chart->bars(
             title     => "$about->{title}, published and measured",
@@ -391,7 +397,8 @@ sub published {
     my (@tables, %table);
     for my $entry (grep { !_stands_alone($_) } @{ $scenario->{published} }) {
         my $key = join "\0", map { defined $_ ? $_ : '' } @$entry{qw(measure figure source)};
-        push @tables, $table{$key} = { (map { $_ => $entry->{$_} } qw(measure figure source)), entries => [] } unless $table{$key};
+        push @tables, $table{$key} = { (map { $_ => $entry->{$_} } qw(measure figure source)), entries => [] }
+            unless $table{$key};
         push @{ $table{$key}{entries} }, $entry;
     }
     my %same;
@@ -430,7 +437,8 @@ sub published_alone {
         my $title = lcfirst $R->figure($entry->{figure})->{title};
         my $what  = defined $entry->{peak} ? "$entry->{server}: $title is largest at this number of $entry->{peak}"
             : join ' ', "$entry->{measure}, $entry->{server}: $title, times that",
-                (defined $entry->{than} ? "of $entry->{than}" : ()), (defined $entry->{than_measure} ? "in $entry->{than_measure}" : ());
+                (defined $entry->{than} ? "of $entry->{than}" : ()),
+                (defined $entry->{than_measure} ? "in $entry->{than_measure}" : ());
         my @numbers = map { !defined $_ ? '-' : defined $entry->{peak} ? thousands($_) : times($_) } @$entry{qw(value measured)};
         push @rows, [$what, @numbers, $entry->{source}];
     }
@@ -476,12 +484,13 @@ sub findings {
 sub _clause {
     my ($family, $is_first, $done, $figure, @times) = @_;
     my $label = _label($family, $done);
-    my $where = defined $label ? ($family->{axis} eq 'workers' ? 'with' : 'on') . " $label" : $done->{measure}{title};
-    my $what  = $figure eq 'mb_per_cpu_s' ? 'sends %s times as much as %s for each second of CPU' : 'answers %s times as many requests as %s';
-    my ($first, @others) = @times;
-    my $text = $is_first ? (defined $label ? "$where " : "$where: ") . 'Hydrofoil ' . sprintf $what, times($first->[1]), $first->[0]
-        : "$where " . times($first->[1]) . " times $first->[0]";
-    return join ' and ', $text, map { times($_->[1]) . ($is_first ? $figure eq 'mb_per_cpu_s' ? ' times as much as ' : ' times as many as ' : ' times ') . $_->[0] } @others;
+    my $where = defined $label ? ($family->{axis} eq 'connections' ? 'on' : 'with') . " $label" : $done->{measure}{title};
+    my ($does, $of, $and) = $figure eq 'mb_per_cpu_s' ? ('sends', 'as much as %s for each second of CPU', 'as much as')
+        : ('answers', 'as many requests as %s', 'as many as');
+    my ($first, @others) = map { [times($_->[1]) . ' times', $_->[0]] } @times;
+    my $text = !$is_first ? "$where @$first" : (defined $label ? $where : "$where:") . " Hydrofoil $does $first->[0] "
+        . sprintf $of, $first->[1];
+    return join ' and ', $text, map { join ' ', $_->[0], ($is_first ? $and : ()), $_->[1] } @others;
 }
 
 1;

@@ -79,7 +79,8 @@ sub percent_tick { return defined $_[0] ? $_[0] ? _plain(100 * $_[0]) . '%' : '0
 sub times {
     my ($ratio) = @_;
     return '' unless defined $ratio;
-    return $ratio >= 100 ? thousands($ratio) : sprintf $ratio >= 10 ? '%.1f' : $ratio >= 0.1 || $ratio == 0 ? '%.2f' : '%.3f', $ratio;
+    return thousands($ratio) if $ratio >= 100;
+    return sprintf $ratio >= 10 ? '%.1f' : $ratio >= 0.1 || $ratio == 0 ? '%.2f' : '%.3f', $ratio;
 }
 
 sub bytes {

@@ -22,7 +22,9 @@ sub report {
         $class->_reading,
         $class->_machine($results),
     );
-    my @links = ((map { [$_->{id}, $_->{name}] } @scenarios), ['servers', 'Servers'], ['reading', 'How to read it'], ['machine', 'Machine']);
+    my @links = (
+        (map { [$_->{id}, $_->{name}] } @scenarios), ['servers', 'Servers'], ['reading', 'How to read it'], ['machine', 'Machine'],
+    );
     return page('Hydrofoil: benchmark results', \@links, @body);
 }
 
@@ -54,7 +56,8 @@ sub _promises {
     return '' unless @all;
     my %count = (pass => 0, miss => 0, 'not measured' => 0);
     $count{ $_->[1]{verdict} }++ for @all;
-    my $html = "<section id=\"promises\">\n<h2>What was promised</h2>\n<p>" . sprintf('%d of %d promises are kept', $count{pass}, scalar @all)
+    my $html = "<section id=\"promises\">\n<h2>What was promised</h2>\n<p>"
+        . sprintf('%d of %d promises are kept', $count{pass}, scalar @all)
         . ($count{miss} ? ", $count{miss} " . ($count{miss} == 1 ? 'is' : 'are') . ' missed' : '')
         . ($count{'not measured'} ? ", $count{'not measured'} could not be told" : '') . ".</p>\n";
     my %rank = (miss => 0, 'not measured' => 1, pass => 2);
@@ -62,7 +65,7 @@ sub _promises {
         my ($scenario, $target) = @$_;
         my ($value, $what, $promise) = HydroBench::Report->target($target);
         sprintf '<li>%s<span class="found">%s</span><span><a href="#%s">%s</a>: %s<small>%s</small></span></li>' . "\n",
-            badge($target->{verdict}), escape($value), escape($scenario->{id}), escape($scenario->{name}), escape($what), escape($promise);
+            badge($target->{verdict}), map { escape($_) } $value, @$scenario{qw(id name)}, $what, $promise;
     } sort { $rank{ $a->[1]{verdict} } <=> $rank{ $b->[1]{verdict} } } @all;
     return $html . '<ul class="promises">' . join('', @items) . "</ul>\n</section>\n";
 }
@@ -104,7 +107,8 @@ sub _measures {
     my ($class, @done) = @_;
     my $html = join '', map { $class->_measure($_) } @done;
     return $html if @done < 4;
-    return '<details class="tables"><summary>The same as ' . @done . " tables, and how they were measured</summary>\n$html</details>\n";
+    return '<details class="tables"><summary>The same as ' . @done . ' tables, and how they were measured</summary>'
+        . "\n$html</details>\n";
 }
 
 # The table of a measure, who was left out, and how it was run.
@@ -127,8 +131,8 @@ sub _measure {
     $html .= '<p class="left-out">' . escape(ucfirst $measure->{note}) . ".</p>\n" if defined $measure->{note};
     my %why;
     push @{ $why{ $done->{left_out}{$_} } }, $_ for sort keys %{ $done->{left_out} };
-    $html .= '<p class="left-out">Left out: ' . escape(join '; ', map { join(', ', @{ $why{$_} }) . " ($_)" } sort keys %why) . ".</p>\n"
-        if %why;
+    my $out = join '; ', map { join(', ', @{ $why{$_} }) . " ($_)" } sort keys %why;
+    $html .= '<p class="left-out">Left out: ' . escape($out) . ".</p>\n" if %why;
     return $html . $class->_commands($done);
 }
 
@@ -140,12 +144,13 @@ sub _commands {
     for my $name (sort keys %$results) {
         my $result = $results->{$name};
         my ($round) = @{ $result->{rounds} || [] };
-        my @lines = grep { defined && length } $result->{command}, $round ? grep { !ref } map { $_->{command} } $round, $round->{beside} : ();
+        my @lines = grep { defined && length } $result->{command}, $round ? map { $_->{command} } $round, $round->{beside} : ();
         next unless @lines;
         $html .= '<dt>' . escape($name) . '</dt>' . join('', map { '<dd><code>' . escape($_) . '</code></dd>' } @lines) . "\n";
     }
     return '' unless length $html;
-    return "<details><summary>Command lines: the server's, and the client's in the first round</summary>\n<dl class=\"commands\">$html</dl></details>\n";
+    return "<details><summary>Command lines: the server's, and the client's in the first round</summary>\n"
+        . "<dl class=\"commands\">$html</dl></details>\n";
 }
 
 sub _published {
@@ -184,12 +189,15 @@ sub _servers {
     my %versions = %{ $results->{versions} };
     my $skipped  = $results->{skipped};
     my $html = "<section id=\"servers\">\n<h2>Servers</h2>\n";
-    my @rows = map { my $version = $versions{$_}; [escape($_), join('<br>', map { escape($_) } split /\n/, defined $version ? $version : 'unknown')] }
-        sort keys %versions;
+    my @rows = map {
+        my $version = defined $versions{$_} ? $versions{$_} : 'unknown';
+        [escape($_), join '<br>', map { escape($_) } split /\n/, $version]
+    } sort keys %versions;
     $html .= scroll_box('versions', table(['measured, or a tool', 'version'], @rows)) if @rows;
     if (%$skipped) {
         $html .= "<h3>Not measured</h3>\n<ul>"
-            . join('', map { '<li><strong>' . escape($_) . '</strong>: ' . escape($skipped->{$_}) . "</li>\n" } sort keys %$skipped) . "</ul>\n";
+            . join('', map { '<li><strong>' . escape($_) . '</strong>: ' . escape($skipped->{$_}) . "</li>\n" } sort keys %$skipped)
+            . "</ul>\n";
     }
     return "$html</section>\n";
 }
@@ -222,8 +230,8 @@ sub _machine {
     my ($class, $results) = @_;
     my $html = "<section id=\"machine\">\n<h2>Machine</h2>\n";
     for my $one ($results, @{ $results->{others} }) {
-        $html .= '<dl class="machine">' . join('', map { '<div><dt>' . escape($_->[0]) . '</dt><dd>' . escape($_->[1]) . '</dd></div>' } $one->machine_rows)
-            . "</dl>\n";
+        my @rows = map { '<div><dt>' . escape($_->[0]) . '</dt><dd>' . escape($_->[1]) . '</dd></div>' } $one->machine_rows;
+        $html .= '<dl class="machine">' . join('', @rows) . "</dl>\n";
     }
     $html .= "<p>The output of each run is in the folder <code>raw</code> beside results.json.</p>\n"
         if defined $results->{dir} && -d "$results->{dir}/raw";

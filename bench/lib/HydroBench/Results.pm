@@ -186,9 +186,9 @@ sub ratio_of {
 sub best_other {
     my ($class, $results, $figure) = @_;
     my $better = $class->figure($figure)->{better};
-    my @sorted = sort { $better * ($class->value($results->{$b}, $figure) <=> $class->value($results->{$a}, $figure)) || $a cmp $b }
-        grep { ($results->{$_}{kind} || '') eq 'psgi' && !/^hydrofoil\b/ && defined $class->value($results->{$_}, $figure) }
-        keys %$results;
+    my %value  = map { $_ => $class->value($results->{$_}, $figure) }
+        grep { ($results->{$_}{kind} || '') eq 'psgi' && !/^hydrofoil\b/ } keys %$results;
+    my @sorted = sort { $better * ($value{$b} <=> $value{$a}) || $a cmp $b } grep { defined $value{$_} } keys %value;
     return $sorted[0];
 }
 
@@ -204,19 +204,22 @@ sub percentiles {
 sub families {
     my ($class, $scenario) = @_;
     my (@families, %family);
+    my $json = JSON::PP->new->canonical;
     for my $done (@{ $scenario->{measures} }) {
         my $measure = $done->{measure};
         my ($axis, $x) = @$measure{qw(series x)};
+        my @alike = @$measure{qw(tool app accelerated)};
         if (!defined $axis && $measure->{tool} =~ /^(?:wrk|ab|h2load)$/ && defined $measure->{connections}) {
             ($axis, $x) = ('connections', $measure->{connections});
+            push @alike, @$measure{qw(path pipeline file_bytes post env keep_alive workers)};
         }
         if (!defined $axis) {
             push @families, { measures => [$done] };
             next;
         }
-        my $key = join "\0", map { defined $_ ? $_ : '' } $axis, @$measure{qw(tool app path pipeline file_bytes accelerated post_file)},
-            $axis eq 'workers' ? () : $measure->{workers}, $axis eq 'connections' ? () : $measure->{connections};
-        push @families, $family{$key} = { axis => $axis, measures => [] } unless $family{$key};
+        my $key = join "\0", map { defined $_ ? ref $_ ? $json->encode($_) : $_ : '' } $axis, @alike;
+        push @families, $family{$key} = { axis => $axis, measures => [] }
+            if !$family{$key} || grep { $_->{x} == $x } @{ $family{$key}{measures} };
         push @{ $family{$key}{measures} }, { %$done, x => $x };
     }
     for my $family (@families) {

@@ -45,7 +45,8 @@ sub script {
     my ($class, $drawing, $path, $theme) = @_;
     my $colours = ($theme || 'light') eq 'dark' ? \%HydroBench::Chart::Style::DARK : \%HydroBench::Chart::Style::LIGHT;
     my ($width, $height) = map { $_ + 2 * $MARGIN } @$drawing{qw(width height)};
-    my $script = sprintf "set encoding utf8\nset terminal pngcairo size %d,%d noenhanced background rgb '%s' font 'Arial,%g' linewidth %g\n",
+    my $script = "set encoding utf8\n";
+    $script .= sprintf "set terminal pngcairo size %d,%d noenhanced background rgb '%s' font 'Arial,%g' linewidth %g\n",
         $width * $ZOOM, $height * $ZOOM, $colours->{paper}, 11 * $ZOOM * $POINT, $ZOOM;
     $script .= sprintf "set output %s\n", _quote($path);
     $script .= "unset border\nunset key\nunset tics\nset lmargin at screen 0\nset rmargin at screen 1\n"
@@ -92,7 +93,8 @@ sub _shape {
         my $dash = $style->{dash} ? ' dashtype (' . join(',', map { $_ * 1.3 } split / /, $style->{dash}) . ')' : '';
         return (
             join("\n", map { sprintf '%g %g', @$_ } @{ $shape->{points} }),
-            sprintf("using 1:2 with lines linecolor rgb '%s' linewidth %g%s", $colours->{ $style->{stroke} }, $style->{width}, $dash),
+            sprintf("using 1:2 with lines linecolor rgb '%s' linewidth %g%s", $colours->{ $style->{stroke} }, $style->{width},
+                $dash),
         );
     }
     my $mark = sprintf 'with points pointtype %d pointsize %g', $MARK{ $shape->{shape} }, $shape->{size} * $ZOOM / 6;

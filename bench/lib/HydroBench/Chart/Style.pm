@@ -6,16 +6,16 @@ use warnings;
 # colour where lines cross. The eight hues differ in lightness too, and each has its own mark, so that nobody has to tell
 # red from green; all reach a contrast of 4.5 to 1 on their background.
 our %LIGHT = (
-    paper => '#ffffff', ink => '#1b2127', muted => '#5b6670', grid => '#e4e7ea', guide => '#eef0f2', axis => '#9aa4ad',
-    bar => '#a9b4be', ref => '#d5dbe0', dot => '#74808b', own => '#005fb8', variant => '#6fa8dc', bad => '#b3261e', good => '#1a7048',
-    whisker => '#2b333b', hue1 => '#b84a00', hue2 => '#00735c', hue3 => '#a23b7e', hue4 => '#8a6100', hue5 => '#6a4fb0',
-    hue6 => '#7d4a37', hue7 => '#4d5a66', hue8 => '#0f7285',
+    paper => '#ffffff', ink => '#1b2127', muted => '#5b6670', grid => '#e4e7ea', guide => '#eef0f2',
+    axis => '#9aa4ad', bar => '#a9b4be', ref => '#d5dbe0', dot => '#74808b', own => '#005fb8', variant => '#6fa8dc',
+    bad => '#b3261e', good => '#1a7048', whisker => '#2b333b', hue1 => '#b84a00', hue2 => '#00735c',
+    hue3 => '#a23b7e', hue4 => '#8a6100', hue5 => '#6a4fb0', hue6 => '#7d4a37', hue7 => '#4d5a66', hue8 => '#0f7285',
 );
 our %DARK = (
-    paper => '#14181c', ink => '#e7eaed', muted => '#9ba6b0', grid => '#2a3138', guide => '#20262c', axis => '#616d78',
-    bar => '#66727d', ref => '#3a444d', dot => '#8c98a3', own => '#62b0ff', variant => '#3d76ad', bad => '#ff8a80', good => '#62c893',
-    whisker => '#dfe4e8', hue1 => '#f0935a', hue2 => '#4fc9a5', hue3 => '#e893c6', hue4 => '#dfb04a', hue5 => '#b9a2f2',
-    hue6 => '#cf9f8a', hue7 => '#aab5bf', hue8 => '#5bc4d4',
+    paper => '#14181c', ink => '#e7eaed', muted => '#9ba6b0', grid => '#2a3138', guide => '#20262c',
+    axis => '#616d78', bar => '#66727d', ref => '#3a444d', dot => '#8c98a3', own => '#62b0ff', variant => '#3d76ad',
+    bad => '#ff8a80', good => '#62c893', whisker => '#dfe4e8', hue1 => '#f0935a', hue2 => '#4fc9a5',
+    hue3 => '#e893c6', hue4 => '#dfb04a', hue5 => '#b9a2f2', hue6 => '#cf9f8a', hue7 => '#aab5bf', hue8 => '#5bc4d4',
 );
 
 # Series that are no accent, in the order of the hues.

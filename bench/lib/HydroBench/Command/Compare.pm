@@ -122,16 +122,17 @@ sub html {
     $html .= "<section id=\"changes\">\n<h2>Changes</h2>\n" . (@changed ? _table('changes', @changed)
         : "<p>Nothing is surely faster or slower.</p>\n") . "</section>\n";
     my @links = (['changes', 'Changes']);
-    my %seen;
-    for my $scenario (grep { !$seen{$_}++ } map { $_->{scenario} } @{[ sort { $a->{scenario} cmp $b->{scenario} } @comparisons ]}) {
+    my %scenarios = map { $_->{scenario} => 1 } @comparisons;
+    for my $scenario (sort keys %scenarios) {
         my @own = grep { $_->{scenario} eq $scenario } @comparisons;
         (my $id = "s-$scenario") =~ s/[^\w.-]+/-/g;
         push @links, [$id, $scenario];
-        $html .= "<section id=\"$id\">\n<h2>" . escape($scenario) . "</h2>\n" . $class->_charts($id, @own) . _table($scenario, @own) . "</section>\n";
+        $html .= "<section id=\"$id\">\n<h2>" . escape($scenario) . "</h2>\n" . $class->_charts($id, @own) . _table($scenario, @own)
+            . "</section>\n";
     }
     if (@{ $found->{missing} }) {
-        $html .= "<section id=\"missing\">\n<h2>Not compared</h2>\n<ul>" . join('', map { '<li>' . escape($_) . "</li>\n" } @{ $found->{missing} })
-            . "</ul>\n</section>\n";
+        $html .= "<section id=\"missing\">\n<h2>Not compared</h2>\n<ul>"
+            . join('', map { '<li>' . escape($_) . "</li>\n" } @{ $found->{missing} }) . "</ul>\n</section>\n";
         push @links, ['missing', 'Not compared'];
     }
     return page('Hydrofoil: benchmark results compared', \@links, $html);
@@ -139,13 +140,14 @@ sub html {
 
 sub _table {
     my ($label, @comparisons) = @_;
-    return scroll_box($label, table(['', 'measure', 'server', 'figure', '>new/old', '>95% interval', '>old', '>new', '>rounds', 'why'],
+    my @titles = ('', 'measure', 'server', 'figure', '>new/old', '>95% interval', '>old', '>new', '>rounds', 'why');
+    return scroll_box($label, table(\@titles,
         map {
             my $one = $_;
             [
                 ($one->{server} eq 'hydrofoil' ? { class => 'own' } : {}), badge($one->{verdict}), escape($one->{measure}),
-                escape($one->{server} . ($one->{control} ? ' (the same)' : '')), escape($one->{figure}{title}), escape(_ratio($one)),
-                escape(_interval($one)), (map { escape($one->{figure}{format}->($one->{$_})) } qw(old new)),
+                escape($one->{server} . ($one->{control} ? ' (the same)' : '')), escape($one->{figure}{title}),
+                escape(_ratio($one)), escape(_interval($one)), (map { escape($one->{figure}{format}->($one->{$_})) } qw(old new)),
                 escape(join ' and ', @{ $one->{rounds} }), escape($one->{why}),
             ]
         } @comparisons));
@@ -175,14 +177,18 @@ sub _charts {
         push @drawings, HydroBench::Chart->bars(
             title => $about->{title}, subtitle => 'new, times old; ' . ($about->{better} > 0 ? 'more' : 'less') . ' is better',
             unit => 'times', axis => 'log', tick => \&short, reference => 1, groups => \@groups,
-            desc => join ' ', map { my $group = $_; "$group->{label}: " . join(', ', map {"$_->{name} $_->{text}"} @{ $group->{rows} }) . '.' } @groups,
+            desc => join ' ', map {
+                my $group = $_;
+                "$group->{label}: " . join(', ', map {"$_->{name} $_->{text}"} @{ $group->{rows} }) . '.'
+            } @groups,
         );
     }
     return '' unless @drawings;
     my $count = 0;
     return "<figure>\n<div class=\"panels" . (@drawings < 3 ? ' few' : '') . "\">\n"
         . join('', map { HydroBench::Chart::SVG->paint($_, id => "$id-" . ++$count) } @drawings)
-        . "</div>\n<figcaption>The thin lines are intervals at 95%: where one crosses the dashed line, there may be no difference.</figcaption>\n</figure>\n";
+        . "</div>\n<figcaption>The thin lines are intervals at 95%: where one crosses the dashed line, there may be no difference."
+        . "</figcaption>\n</figure>\n";
 }
 
 1;

@@ -39,12 +39,14 @@ sub run {
     if ($option{png}) {
         make_path($folder);
         for my $picture (@$pictures) {
-            HydroBench::Chart::Gnuplot->write_png(HydroBench::Chart->beside(3, 36, @{ $picture->{drawings} }), "$folder/$picture->{file}");
+            my $drawing = HydroBench::Chart->beside(3, 36, @{ $picture->{drawings} });
+            HydroBench::Chart::Gnuplot->write_png($drawing, "$folder/$picture->{file}");
         }
     }
     HydroBench::Command::Report::write_file($option{output}, $text);
     binmode STDOUT, ':encoding(UTF-8)';
-    print "$option{output}, with " . @$pictures . " pictures.\n\nFor README:\n\n" . HydroBench::Docs->readme_lines($results, $pictures);
+    print "$option{output}, with " . @$pictures . " pictures.\n\n";
+    print "For README:\n\n" . HydroBench::Docs->readme_lines($results, $pictures);
     return 0;
 }
 

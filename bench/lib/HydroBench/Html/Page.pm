@@ -17,7 +17,8 @@ body {
 }
 main, nav ul { max-width: 1160px; margin: 0 auto; padding: 0 24px; }
 nav { border-bottom: 1px solid var(--grid); }
-nav ul { display: flex; gap: 4px 20px; list-style: none; padding-top: 12px; padding-bottom: 12px; overflow-x: auto; font-size: 14px; }
+nav ul { display: flex; gap: 4px 20px; list-style: none; overflow-x: auto; font-size: 14px;
+  padding-top: 12px; padding-bottom: 12px; }
 nav a { color: var(--muted); text-decoration: none; white-space: nowrap; overflow-wrap: normal; }
 nav a:hover { color: var(--own); text-decoration: underline; }
 a { color: var(--own); }
@@ -30,7 +31,8 @@ p, ul, dl { margin: 0 0 16px; }
 p, li { max-width: 70ch; }
 section { border-top: 1px solid var(--grid); padding: 40px 0 24px; margin-top: 40px; }
 header { padding: 48px 0 0; }
-.kicker { color: var(--muted); font-size: 13px; font-weight: 600; letter-spacing: 0.06em; text-transform: uppercase; margin: 0 0 6px; }
+.kicker { color: var(--muted); font-size: 13px; font-weight: 600; letter-spacing: 0.06em; text-transform: uppercase;
+  margin: 0 0 6px; }
 .facts { color: var(--muted); font-size: 14px; }
 .lead { font-size: clamp(18px, 2.4vw, 21px); line-height: 1.5; margin: 20px 0 24px; max-width: 62ch; }
 .summary { color: var(--muted); font-size: 17px; }
@@ -39,7 +41,8 @@ header { padding: 48px 0 0; }
 .warning h2 { font-size: 15px; letter-spacing: 0; margin: 0 0 4px; }
 .warning ul { margin: 0; padding-left: 18px; }
 figure { margin: 0 0 28px; }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 310px), 1fr)); gap: 32px 44px; align-items: start; }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 310px), 1fr)); gap: 32px 44px;
+  align-items: start; }
 .panels.few { grid-template-columns: repeat(auto-fit, minmax(min(100%, 310px), 380px)); }
 .chart { display: block; width: 100%; height: auto; max-width: 460px; overflow: visible; }
 .chart [data-server] { transition: opacity 0.15s; }
@@ -177,7 +180,8 @@ sub table {
         $html .= '<tr' . ($attributes->{class} ? " class=\"$attributes->{class}\"" : '') . '>';
         for my $i (0 .. $#cells) {
             my $cell = ref $cells[$i] ? $cells[$i] : { html => $cells[$i] };
-            $html .= '<td' . ($cell->{span} ? " colspan=\"$cell->{span}\"" : $is_number[$i] ? ' class="n"' : '') . ">$cell->{html}</td>";
+            my $attribute = $cell->{span} ? " colspan=\"$cell->{span}\"" : $is_number[$i] ? ' class="n"' : '';
+            $html .= "<td$attribute>$cell->{html}</td>";
         }
         $html .= "</tr>\n";
     }
@@ -188,8 +192,9 @@ sub table {
 sub badge {
     my ($verdict) = @_;
     my ($sign, $class) = @{ {
-        pass => ["\x{2713}", 'pass'], miss => ["\x{2717}", 'miss'], slower => ["\x{2717}", 'slower'], worse => ["\x{2717}", 'slower'],
-        faster => ["\x{2713}", 'faster'], better => ["\x{2713}", 'faster'], same => ['=', 'unknown'],
+        pass   => ["\x{2713}", 'pass'],   miss  => ["\x{2717}", 'miss'],
+        slower => ["\x{2717}", 'slower'], worse => ["\x{2717}", 'slower'], faster => ["\x{2713}", 'faster'],
+        better => ["\x{2713}", 'faster'], same  => ['=', 'unknown'],
         (map { ("maybe $_" => ['?', /slower|worse/ ? 'slower' : 'faster']) } qw(slower worse faster better)),
     }->{$verdict} || ["\x{2013}", 'unknown'] };
     return "<span class=\"$class\">$sign <span class=\"word\">" . escape($verdict) . '</span></span>';
