@@ -362,6 +362,29 @@ subtest 'the name of a file in memory is known to who asks' => sub {
     ok defined $late->path && !-e $late->path, 'after the request there is no file';
 };
 
+# File::Spec remembers the directory; the upload is told by it.
+sub in_place { my ($dir, $code) = @_; no warnings 'redefine'; local *File::Spec::Unix::tmpdir = sub { "$dir" }; return $code->() }
+
+for my $areas (['Entity'], undef) {
+    my $what = $areas ? "@$areas alone" : 'everything';
+    subtest "with $what in C a small file is written when somebody asks for its name" => sub {
+        Hydrofoil::Accelerate->unload;
+        Hydrofoil::Accelerate->load($areas ? (only => $areas) : ());
+        my $dir = File::Temp->newdir;
+        my $req = in_place($dir, sub { my $req = Plack::Request->new(request($form, 'b')); $req->uploads; $req });
+        is join(' ', glob "$dir/*"), '', 'not when it is parsed';
+        my ($upload) = $req->uploads->get_all('file');
+        is $upload->size, 8, 'nor for its size';
+        is $upload->basename, 'c.txt', 'nor for the name that the client gave it';
+        is join(' ', glob "$dir/*"), '', 'until here there is nothing';
+        my $path = $upload->path;
+        is slurp($path), 'The file', 'its path is that of a file';
+        is join(' ', glob "$dir/*/*"), $path, 'which is the only one';
+    };
+}
+Hydrofoil::Accelerate->unload;
+Hydrofoil::Accelerate->load(only => ['Entity']);
+
 subtest 'a child process asks for the name' => sub {
     my $req = Plack::Request->new(request($form, 'b'));
     my ($upload) = $req->uploads->get_all('file');

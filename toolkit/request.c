@@ -4,6 +4,7 @@
  * original calls on the way is passed over only while it is one of these here: a subclass that overrides `env` or
  * `_parse_request_body` gets its own called, by the original.
  */
+#include "entity.h"
 #include "multivalue.h"
 
 enum {
@@ -650,7 +651,7 @@ static SV *new_upload(pTHX_ HV *part, AV *fields)
     (void)hv_stores(hv, "headers", newSVsv(headers));
     for (i = 0; i < (SSize_t)C_ARRAY_LENGTH(names); i++) {
         SV **value = hv_fetch(part, names[i], (I32)strlen(names[i]), 0);
-        (void)hv_store(hv, names[i], (I32)strlen(names[i]), value ? newSVsv(*value) : newSV(0), 0);
+        (void)hv_store(hv, names[i], (I32)strlen(names[i]), value ? hf_upload_name_copy(aTHX_ *value) : newSV(0), 0);
     }
     return sv_bless(upload, MY_CXT.trust[IS_UPLOAD].stash);
 }
