@@ -153,8 +153,12 @@ static int lazy_informational_get(pTHX_ SV *sv, MAGIC *mg);
 
 static int lazy_dup(pTHX_ MAGIC *mg, CLONE_PARAMS *params);
 
-static const MGVTBL lazy_io = {lazy_io_get, NULL, NULL, NULL, NULL, NULL, lazy_dup, NULL};
-static const MGVTBL lazy_informational = {lazy_informational_get, NULL, NULL, NULL, NULL, NULL, lazy_dup, NULL};
+/* The application puts something else there. */
+static int lazy_io_set(pTHX_ SV *sv, MAGIC *mg);
+static int lazy_informational_set(pTHX_ SV *sv, MAGIC *mg);
+
+static const MGVTBL lazy_io = {lazy_io_get, lazy_io_set, NULL, NULL, NULL, NULL, lazy_dup, NULL};
+static const MGVTBL lazy_informational = {lazy_informational_get, lazy_informational_set, NULL, NULL, NULL, NULL, lazy_dup, NULL};
 
 typedef struct lazy_data {
     hf_worker *w;
@@ -230,6 +234,18 @@ static int lazy_informational_get(pTHX_ SV *sv, MAGIC *mg)
     lazy_data *d = (lazy_data *)mg->mg_ptr;
     hf_request *r = lazy_request(d);
     return lazy_set(aTHX_ sv, &lazy_informational, r ? hf_stream_informational(aTHX_ d->w, r) : NULL);
+}
+
+static int lazy_io_set(pTHX_ SV *sv, MAGIC *mg)
+{
+    PERL_UNUSED_ARG(mg);
+    return sv_unmagicext(sv, PERL_MAGIC_ext, (MGVTBL *)&lazy_io);
+}
+
+static int lazy_informational_set(pTHX_ SV *sv, MAGIC *mg)
+{
+    PERL_UNUSED_ARG(mg);
+    return sv_unmagicext(sv, PERL_MAGIC_ext, (MGVTBL *)&lazy_informational);
 }
 
 static SV *lazy_new(pTHX_ hf_worker *w, hf_env *env, const MGVTBL *vtbl)

@@ -15,6 +15,8 @@ BEGIN {
     plan skip_all => 'Plack::Request is not installed' if !eval { require Plack::Request; 1 };
 }
 use Config;
+use Data::Dumper ();
+use Storable ();
 use Hydrofoil::TestOriginal qw(second_copy outcome picture resident_size);
 
 BEGIN {
@@ -351,6 +353,45 @@ subtest 'parameters of one request are not those of another' => sub {
     $request->env->{'plack.request.query_parameters'}[1] = 'late';
     $request->env->{QUERY_STRING} = 'other=1';
     is_deeply [ $request->param('a') ], [ 6, 'x' ], 'what is changed where they came from comes too late';
+};
+
+subtest 'the list of a query string is parsed when somebody looks at it, however they do' => sub {
+    my $key   = 'plack.request.query_parameters';
+    my $fresh = sub {
+        my $env = { QUERY_STRING => 'a=1&b=%41+x', 'psgix.input.buffered' => 1, 'psgi.input' => do { open my $fh, '<', \'' or die $!; $fh } };
+        Plack::Request->new($env)->param('a');
+        return $env;
+    };
+    is_deeply $fresh->()->{$key}, [ 'a', 1, 'b', 'A x' ], 'an element';
+    is_deeply [ map { @$_ } @{ $fresh->() }{$key} ], [ 'a', 1, 'b', 'A x' ], 'a slice';
+    is_deeply +{ %{ $fresh->() } }->{$key}, [ 'a', 1, 'b', 'A x' ], 'a copy of the environment';
+    is_deeply [ grep { ref eq 'ARRAY' && @$_ } values %{ $fresh->() } ], [ [ 'a', 1, 'b', 'A x' ] ], 'values';
+    is_deeply delete $fresh->()->{$key}, [ 'a', 1, 'b', 'A x' ], 'delete';
+    is ref $fresh->()->{$key}, 'ARRAY', 'ref';
+    ok exists $fresh->()->{$key}, 'exists';
+    ok defined $fresh->()->{$key}, 'defined';
+    ok !!$fresh->()->{$key}, 'truth';
+    is $fresh->()->{$key}[3], 'A x', 'an element of it';
+    my $dump = sub { my $text = Data::Dumper->new([shift])->Indent(0)->Terse(1)->Dump; $text =~ s/\b1\b/'1'/ if $text !~ /'1'/; $text };
+    is $dump->($fresh->()->{$key}), q{['a','1','b','A x']}, 'Data::Dumper of it';
+    like $dump->($fresh->()), qr/'\Q$key\E' => \['a','1','b','A x'\]/, 'and of the environment';
+    is_deeply(Storable::dclone([ $fresh->()->{$key} ])->[0], [ 'a', 1, 'b', 'A x' ], 'Storable');
+    my $env = $fresh->();
+    push @{ $env->{$key} }, 'more', 2;
+    is_deeply $env->{$key}, [ 'a', 1, 'b', 'A x', 'more', 2 ], 'something is added';
+    $env = $fresh->();
+    $env->{$key} = ['mine'];
+    is_deeply $env->{$key}, ['mine'], 'something else is put there';
+    is_deeply [ Plack::Request->new($env)->param('a') ], [1], 'after the parameters were made';
+    { local $env->{$key} = 'here'; is $env->{$key}, 'here', 'for a while' }
+    is_deeply $env->{$key}, ['mine'], 'and is back then';
+    $env = $fresh->();
+    { local $env->{$key}; is $env->{$key}, undef, 'nothing for a while' }
+    is_deeply $env->{$key}, [ 'a', 1, 'b', 'A x' ], 'and the list then';
+    $env = $fresh->();
+    $env->{QUERY_STRING} = 'other=2';
+    is_deeply $env->{$key}, [ 'a', 1, 'b', 'A x' ], 'it is of the string that there was';
+    is $env->{$key}, $env->{$key}, 'and one list';
 };
 
 SKIP: {

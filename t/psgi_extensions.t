@@ -28,6 +28,14 @@ my %page = (
         [200, [@text], [join "\n", @told]]
     },
     '/io-often' => sub { my $io = $_[0]{'psgix.io'} for 1 .. 10; undef $_[0]{'psgix.io'}; [200, [@text], ['plain']] },
+    '/put' => sub {
+        my $env = shift;
+        my @keys = qw(psgix.io psgix.informational);
+        $env->{$_} = "my $_" for @keys;
+        my @told = @$env{@keys};
+        { local $env->{$_} = 'while' for @keys }
+        [200, [@text], [join ', ', @told, @$env{@keys}]];
+    },
     '/io-keep' => sub { $main::io = $_[0]{'psgix.io'}; [200, [@text], ['plain']] },
     '/harakiri' => sub { $_[0]{'psgix.harakiri.commit'} = 1; [200, [@text], ["last words of $$"]] },
     '/harakiri-stream' => sub {
@@ -118,6 +126,12 @@ check 'psgix.io is the socket of the client' => sub {
     like $told, qr/^peer:$host:$port$/m, 'its peer is this client';
     like $told, qr/^local:127\.0\.0\.1:$server->{port}$/m, 'its own end is the server';
     is $client->ask('GET /plain')->body, 'plain', 'looking at it changes nothing';
+};
+
+check 'what middleware puts in the place of psgix.io is what the application finds' => sub {
+    my $client = $server->connect;
+    is $client->ask('GET /put')->body, join(', ', ('my psgix.io', 'my psgix.informational') x 2), 'also of psgix.informational' for 1 .. 2;
+    like $client->ask('GET /io')->body, qr/^is a socket$/m, 'the next request has its own';
 };
 
 check 'psgix.io costs no descriptors' => sub {

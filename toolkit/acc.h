@@ -59,6 +59,9 @@ void hf_acc_original(pTHX_ const char *name, I32 ax, I32 items);
  * read). `skip_first`: a space at the very beginning is left out, as WWW::Form::UrlEncoded::XS does and its ::PP does not. */
 void hf_acc_parse_urlencoded(pTHX_ AV *av, const char *text, STRLEN len, bool skip_first);
 
+/* The same into a hash, where the last of several values stays: keys that have no value in `hv` yet get one. */
+void hf_acc_parse_urlencoded_into(pTHX_ HV *hv, const char *text, STRLEN len, bool skip_first);
+
 /* Can its bytes be read as they are: defined, a plain string or number, no reference, glob, magic or overloading? */
 PERL_STATIC_INLINE bool hf_acc_is_plain(SV *sv)
 {

@@ -116,8 +116,23 @@ PERL_STATIC_INLINE AV *hf_plain_array(pTHX_ SV *rv)
     return av;
 }
 
+/* The entry of a key in an ordinary hash, NULL if there is none: hv_common() decides a hundred things first that have been
+ * decided here. A lookup takes most of the time of many a method. */
+PERL_STATIC_INLINE HE *hf_word_entry(HV *hv, const hf_word *word)
+{
+    HE *he = HvARRAY(hv) ? HvARRAY(hv)[word->hash & HvMAX(hv)] : NULL;
+    for (; he; he = HeNEXT(he))
+        if (HeHASH(he) == word->hash && HeKLEN(he) == (I32)word->len && !HeKUTF8(he) && memEQ(HeKEY(he), word->name, word->len))
+            break;
+    return he && HeVAL(he) != &PL_sv_placeholder ? he : NULL;
+}
+
 PERL_STATIC_INLINE SV *hf_word_fetch(pTHX_ HV *hv, const hf_word *word)
 {
+    if (LIKELY(!(SvFLAGS(hv) & (SVs_GMG | SVs_SMG | SVs_RMG | SVf_READONLY)))) {
+        HE *he = hf_word_entry(hv, word);
+        return he ? HeVAL(he) : NULL;
+    }
     SV **svp = (SV **)hv_common(hv, NULL, word->name, word->len, 0, HV_FETCH_JUST_SV, NULL, word->hash);
     return svp ? *svp : NULL;
 }
@@ -130,6 +145,9 @@ PERL_STATIC_INLINE void hf_word_store(pTHX_ HV *hv, const hf_word *word, SV *val
 
 PERL_STATIC_INLINE SV *hf_word_lvalue(pTHX_ HV *hv, const hf_word *word)
 {
+    HE *he = LIKELY(!(SvFLAGS(hv) & (SVs_GMG | SVs_SMG | SVs_RMG | SVf_READONLY))) ? hf_word_entry(hv, word) : NULL;
+    if (he)
+        return HeVAL(he);
     return *(SV **)hv_common(hv, NULL, word->name, word->len, 0, HV_FETCH_JUST_SV | HV_FETCH_LVALUE, NULL, word->hash);
 }
 

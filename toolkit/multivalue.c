@@ -921,11 +921,10 @@ SV *hf_mv_new(pTHX_ AV *first, AV *second)
     return self;
 }
 
-SV *hf_mv_new_parsed(pTHX_ AV *pairs, SV *source, bool skip_first)
+SV *hf_mv_new_parsed(pTHX_ SV *source, bool skip_first)
 {
     dMY_CXT;
     const U64 wanted = BIT(NEW) | BIT(CREATE) | BIT(MERGE_FLAT);
-    SSize_t i;
     MAGIC *mg;
     SV *self;
     HV *hv;
@@ -934,8 +933,7 @@ SV *hf_mv_new_parsed(pTHX_ AV *pairs, SV *source, bool skip_first)
         return NULL;
     self = make(aTHX_ MY_CXT.stash);
     hv = (HV *)SvRV(self);
-    for (i = 0; i + 1 <= AvFILLp(pairs); i += 2)
-        (void)put(aTHX_ hv, AvARRAY(pairs)[i], AvARRAY(pairs)[i + 1]);
+    hf_acc_parse_urlencoded_into(aTHX_ hv, SvPVX_const(source), SvCUR(source), skip_first);
     mg = magic_of(hv);
     mg->mg_obj = hf_copy(aTHX_ source);
     mg->mg_flags |= MGf_REFCOUNTED;

@@ -8,9 +8,9 @@
  * ours, or there is something in the arrays that takes more than copying. */
 SV *hf_mv_new(pTHX_ AV *first, AV *second);
 
-/* The same for pairs that have just been parsed from the query string `source`, by hf_acc_parse_urlencoded() with `skip_first`.
- * The object keeps the string, and makes its lists of it if somebody asks for more than elements of the hash. */
-SV *hf_mv_new_parsed(pTHX_ AV *pairs, SV *source, bool skip_first);
+/* The same for what hf_acc_parse_urlencoded() makes of the query string `source` with `skip_first`. The object keeps the
+ * string, and makes its lists of it if somebody asks for more than elements of the hash. NULL if the methods are not ours. */
+SV *hf_mv_new_parsed(pTHX_ SV *source, bool skip_first);
 
 /* Is it an object without keys, as it was made, that nobody else holds? */
 bool hf_mv_is_unused(pTHX_ HV *hv);

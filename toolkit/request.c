@@ -148,7 +148,13 @@ static SV *slot_of(pTHX_ HV *hv, const hf_word *w)
 /* Takes the reference to value over. */
 static void fill_slot(pTHX_ SV *slot, SV *value)
 {
-    sv_setsv_mg(slot, value);
+    if (LIKELY(SvTYPE(slot) == SVt_NULL && SvROK(value) && !SvREADONLY(slot))) { /* as it was made: nothing to give up */
+        (void)SvUPGRADE(slot, SVt_IV);
+        SvRV_set(slot, SvREFCNT_inc_simple_NN(SvRV(value)));
+        SvROK_on(slot);
+    }
+    else
+        sv_setsv_mg(slot, value);
     SvREFCNT_dec_NN(value);
 }
 
@@ -408,7 +414,15 @@ XS_INTERNAL(rq_of_headers)
 static SV *buffer_length(pTHX_ HV *env)
 {
     HV *process = GvHVn(PL_envgv);
-    SV *length = hf_word_fetch(aTHX_ process, W_PLACK_BUFFER_LENGTH);
+    const MAGIC *magic = SvMAGIC(process);
+    SV *length;
+    /* %ENV has magic for what is set, not for what is fetched. */
+    if (LIKELY(magic && magic->mg_type == PERL_MAGIC_env && !magic->mg_moremagic)) {
+        const HE *he = hf_word_entry(process, W_PLACK_BUFFER_LENGTH);
+        length = he ? HeVAL(he) : NULL;
+    }
+    else
+        length = hf_word_fetch(aTHX_ process, W_PLACK_BUFFER_LENGTH);
     if (length) {
         SvGETMAGIC(length);
         if (SvOK(length))
@@ -783,35 +797,75 @@ static bool is_ours(pTHX_ CV *cv)
     return name && strEQ(name, "Hydrofoil::Accelerate::UrlEncoded");
 }
 
-/* $self->_query_parameters, borrowed or mortal. *source: the string that ours has just parsed, if it has. */
-static SV *query_list(pTHX_ const request *r, SV **source)
+/* A value of the environment that is parsed when somebody looks at it. Few do: parameters are asked for by name. */
+static int unparsed_get(pTHX_ SV *sv, MAGIC *mg);
+static int unparsed_set(pTHX_ SV *sv, MAGIC *mg);
+static const MGVTBL unparsed = {unparsed_get, unparsed_set, NULL, NULL, NULL, NULL, NULL, NULL};
+
+static int unparsed_get(pTHX_ SV *sv, MAGIC *mg)
+{
+    const SV *source = mg->mg_obj;
+    AV *av = newAV();
+    SV *list = sv_2mortal(newRV_noinc((SV *)av));
+    hf_acc_parse_urlencoded(aTHX_ av, SvPVX_const(source), SvCUR(source), mg->mg_private != 0);
+    sv_unmagicext(sv, PERL_MAGIC_ext, (MGVTBL *)&unparsed);
+    sv_setsv(sv, list);
+    return 0;
+}
+
+/* Somebody has put something else there. */
+static int unparsed_set(pTHX_ SV *sv, MAGIC *mg)
+{
+    PERL_UNUSED_ARG(mg);
+    sv_unmagicext(sv, PERL_MAGIC_ext, (MGVTBL *)&unparsed);
+    return 0;
+}
+
+/* The query string, if parsing it calls nothing but ours, and nothing has been made of it yet: borrowed; or NULL. */
+static SV *unparsed_query(pTHX_ const request *r)
+{
+    dMY_CXT;
+    SV *query;
+    if (!(r->ours & BIT(QUERY_LIST)) || hf_word_fetch(aTHX_ r->env, W_QUERY_LIST))
+        return NULL;
+    query = hf_word_fetch(aTHX_ r->env, &word[QUERY_STRING]);
+    return query && is_ours(aTHX_ GvCV(MY_CXT.parse)) && hf_acc_is_plain(query) && SvPOK(query) && !SvUTF8(query) ? query : NULL;
+}
+
+/* Keeps the list of what is in the query string, as such a value. Returns the string as it is now, borrowed. */
+static SV *keep_unparsed(pTHX_ const request *r, SV *query)
+{
+    dMY_CXT;
+    SV *sv = newSV_type(SVt_PVMG), *source = hf_copy(aTHX_ query);
+    sv_magicext(sv, source, PERL_MAGIC_ext, &unparsed, NULL, 0)->mg_private = MY_CXT.skip_first;
+    SvREFCNT_dec_NN(source); /* the magic holds it */
+    hf_word_store(aTHX_ r->env, W_QUERY_LIST, sv);
+    return source;
+}
+
+/* $self->_query_parameters, borrowed or mortal. */
+static SV *query_list(pTHX_ const request *r)
 {
     dMY_CXT;
     dSP;
     SV *list, *query, *slot;
-    *source = NULL;
     if (!(r->ours & BIT(QUERY_LIST)))
         return call_scalar(aTHX_ r->self, "_query_parameters", NULL, NULL);
+    query = unparsed_query(aTHX_ r);
+    if (query)
+        (void)keep_unparsed(aTHX_ r, query);
     slot = slot_of(aTHX_ r->env, W_QUERY_LIST);
     if (SvTRUE(slot))
         return slot;
     sv_2mortal(SvREFCNT_inc_simple_NN(slot));
     query = hf_word_fetch(aTHX_ r->env, &word[QUERY_STRING]);
-    if (query && is_ours(aTHX_ GvCV(MY_CXT.parse)) && hf_acc_is_plain(query) && SvPOK(query) && !SvUTF8(query)) {
-        AV *av = newAV();
-        hf_acc_parse_urlencoded(aTHX_ av, SvPVX_const(query), SvCUR(query), MY_CXT.skip_first);
-        list = newRV_noinc((SV *)av);
-        *source = query;
-    }
-    else {
-        PUSHMARK(SP);
-        XPUSHs(query ? query : sv_newmortal());
-        PUTBACK;
-        call_sv((SV *)GvCV(MY_CXT.parse), G_SCALAR);
-        SPAGAIN;
-        list = newSVsv(POPs);
-        PUTBACK;
-    }
+    PUSHMARK(SP);
+    XPUSHs(query ? query : sv_newmortal());
+    PUTBACK;
+    call_sv((SV *)GvCV(MY_CXT.parse), G_SCALAR);
+    SPAGAIN;
+    list = newSVsv(POPs);
+    PUTBACK;
     fill_slot(aTHX_ slot, list);
     return slot;
 }
@@ -839,11 +893,10 @@ XS_INTERNAL(rq_query_list)
 {
     dXSARGS;
     request r;
-    SV *source;
     if (!items || !can_parse(aTHX) || !request_of(aTHX_ &r, ST(0), BIT(QUERY_LIST)))
         ORIGINAL("_query_parameters");
     keep(aTHX_ &r);
-    ST(0) = sv_mortalcopy(query_list(aTHX_ &r, &source));
+    ST(0) = sv_mortalcopy(query_list(aTHX_ &r));
     XSRETURN(1);
 }
 
@@ -864,38 +917,35 @@ static SV *kept_parameters(pTHX_ const request *r, const hf_word *where, bool qu
 {
     SV *slot = slot_of(aTHX_ r->env, where), *sv = NULL, *source = NULL;
     AV *first = NULL, *second = NULL;
+    dMY_CXT;
     if (SvTRUE(slot))
         return slot;
     if (!can_parse(aTHX))
         return NULL;
     keep(aTHX_ r);
     sv_2mortal(SvREFCNT_inc_simple_NN(slot));
-    if (query) {
-        first = hf_plain_array(aTHX_ query_list(aTHX_ r, &source));
-        if (!first)
+    if (query && (!body || (r->ours & BIT(BODY_LIST) && r->ours & BIT(PARSE_BODY))) && (source = unparsed_query(aTHX_ r)))
+        source = keep_unparsed(aTHX_ r, source);
+    else if (query && !(first = hf_plain_array(aTHX_ query_list(aTHX_ r))))
+        return NULL;
+    if (body) {
+        sv_2mortal(SvREFCNT_inc_simple(source ? source : (SV *)first));
+        if (!(second = hf_plain_array(aTHX_ body_list(aTHX_ r))))
             return NULL;
-        if (body) {
-            dMY_CXT;
-            const bool alone = source && r->ours & BIT(BODY_LIST) && r->ours & BIT(PARSE_BODY);
-            sv_2mortal(SvREFCNT_inc_simple_NN((SV *)first));
-            if (source)
-                source = sv_2mortal(hf_copy(aTHX_ source));
-            second = hf_plain_array(aTHX_ body_list(aTHX_ r));
-            if (!second)
+        /* no body: that took no call of others either, and the string is still what the list will be made of */
+        if (source && second != MY_CXT.spare_list) {
+            source = NULL;
+            if (!(first = hf_plain_array(aTHX_ query_list(aTHX_ r))))
                 return NULL;
-            /* a body without parameters: when that took no call of others, the list is what was parsed */
-            if (source && (!alone || AvFILLp(second) >= 0 || second != MY_CXT.spare_list))
-                source = NULL;
         }
     }
-    else if (!(second = hf_plain_array(aTHX_ body_list(aTHX_ r))))
-        return NULL;
-    if (source) {
-        dMY_CXT;
-        sv = hf_mv_new_parsed(aTHX_ first, source, MY_CXT.skip_first);
-    }
-    if (!sv)
+    if (source)
+        sv = hf_mv_new_parsed(aTHX_ source, MY_CXT.skip_first);
+    if (!sv) {
+        if (query && !first && !(first = hf_plain_array(aTHX_ query_list(aTHX_ r))))
+            return NULL;
         sv = hf_mv_new(aTHX_ first, second);
+    }
     if (!sv)
         return NULL;
     fill_slot(aTHX_ slot, sv);

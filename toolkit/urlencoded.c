@@ -76,6 +76,30 @@ void hf_acc_parse_urlencoded(pTHX_ AV *av, const char *text, STRLEN len, bool sk
     AvFILLp(av) = (SSize_t)(at - AvARRAY(av)) - 1;
 }
 
+void hf_acc_parse_urlencoded_into(pTHX_ HV *hv, const char *text, STRLEN len, bool skip_first)
+{
+    hf_urlencoded_scan scan;
+    hf_urlencoded_pair pair;
+    char small[128];
+    if (len == 0)
+        return;
+    hf_urlencoded_begin(&scan, text, len, skip_first);
+    while (hf_urlencoded_next(&scan, &pair)) {
+        const hf_urlencoded_token *name = &pair.name;
+        const char *key = name->p;
+        STRLEN n = name->len;
+        HE *he;
+        if (UNLIKELY(name->coded)) {
+            char *buffer = n <= sizeof(small) ? small : SvPVX(sv_2mortal(newSV(n)));
+            n = hf_urlencoded_decode(buffer, name->p, n);
+            key = buffer;
+        }
+        he = (HE *)hv_common(hv, NULL, key, n, 0, HV_FETCH_LVALUE | HV_FETCH_EMPTY_HE, NULL, 0);
+        SvREFCNT_dec(HeVAL(he));
+        HeVAL(he) = new_token(aTHX_ &pair.value, LEAST_VALUE, scan.end);
+    }
+}
+
 /* Is it a call that is ours? Then *text is what to parse, NULL if that is undef. */
 static bool to_parse(pTHX_ SV **args, I32 items, I32 of, SV **text)
 {
