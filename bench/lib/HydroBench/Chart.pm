@@ -45,7 +45,7 @@ sub bars {
     my $right  = $WIDTH - $GAP - 8 - $beside;
     my $scale = $class->scale(
         type => $axis, from => $axis eq 'log' ? _min(@positive) : 0, to => @positive ? _max(@positive) : 1,
-        start => $left, end => $right, ticks => 4, wide => $axis eq 'log',
+        start => $left + ($axis eq 'log' ? 8 : 0), end => $right, ticks => 4, wide => $axis eq 'log',
     );
 
     my (@under, @shapes);
@@ -53,7 +53,8 @@ sub bars {
     my $top = $y;
     for my $group (@{ $o{groups} }) {
         if (defined $group->{label}) {
-            push @shapes, { kind => 'text', x => 0, y => $y + $GROUP / 2 + 1, text => $group->{label}, style => 'group' };
+            push @shapes, { kind => 'text', x => 0, y => $y + $GROUP / 2 + 1, text => $group->{label}, style => 'group',
+                halo => 1 };
             $y += $GROUP;
         }
         for my $row (@{ $group->{rows} }) {

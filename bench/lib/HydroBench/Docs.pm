@@ -190,16 +190,13 @@ sub _published {
         my $base  = $table->{base};
         $text .= '**' . _inline($table->{label}) . '**, ' . _inline(lcfirst $about->{title})
             . (defined $table->{source} ? ' (published: ' . _inline($table->{source}) . ')' : '') . ".\n\n";
-        $text .= _table(
-            ['server', '>published', '>measured here', (defined $base ? (">published, times $base", ">measured, times $base") : ())],
-            map {
-                my $row = $_;
-                [
-                    $row->{server}, (map { defined $_ ? $about->{format}->($_) : '-' } @$row{qw(published value)}),
-                    (defined $base ? map { defined $_ ? times($_) : '-' } @$row{qw(published_times times)} : ()),
-                ]
-            } @{ $table->{rows} },
-        ) . "\n";
+        my @times = defined $base ? ">times $base" : ();
+        $text .= _table(['server', '>published', @times, '>measured here', @times], map {
+            my $row   = $_;
+            my @cells = map { defined $_ ? $about->{format}->($_) : '-' } @$row{qw(published value)};
+            my @ratio = map { defined $_ ? times($_) : '-' } @$row{qw(published_times times)};
+            [$row->{server}, $cells[0], (defined $base ? $ratio[0] : ()), $cells[1], (defined $base ? $ratio[1] : ())]
+        } @{ $table->{rows} }) . "\n";
     }
     my @alone = HydroBench::Figures->published_alone($scenario);
     $text .= _table(['what', '>published', '>measured here', 'published where'], @alone) . "\n" if @alone;
@@ -226,7 +223,8 @@ END
 sub readme_lines {
     my ($class, $results, $pictures) = @_;
     my %by_file = map { $_->{file} => $_ } @$pictures;
-    my @chosen  = grep {defined} map { $by_file{"$_.png"} } qw(hello-connections connections-connections fairness-slow4 workers-workers);
+    my @chosen  = grep {defined} map { $by_file{"$_.png"} }
+        qw(hello-connections connections-connections fairness-slow4 workers-workers);
     @chosen = $pictures->[0] if !@chosen && @$pictures;
     my @findings = map { HydroBench::Figures->findings($_) } @{ $results->{scenarios} };
     my $text = @findings ? "$findings[0]\n\n" : '';

@@ -77,7 +77,8 @@ sub _absolute {
     return () unless @drawings;
     return {
         title => _title($family), drawings => \@drawings,
-        note  => 'Medians over the rounds; the thin lines reach from the smallest round to the largest.',
+        note  => _is_worst($family, $shown[0]) ? 'The worst of all rounds counts; the thin lines reach to the best.'
+            : 'Medians over the rounds; the thin lines reach from the smallest round to the largest.',
     };
 }
 
@@ -95,6 +96,13 @@ sub shown {
 sub _is_curve {
     my ($family) = @_;
     return defined $family->{axis} && ($family->{axis} eq 'workers' || @{ $family->{measures} } > 4);
+}
+
+# Some figures are a promise for every single round, so that the worst one counts.
+sub _is_worst {
+    my ($family, $figure) = @_;
+    return scalar grep { exists +($_->{worst} || {})->{$figure} } map { @{ $_->{rounds} || [] } }
+        map { values %{ $_->{results} } } @{ $family->{measures} };
 }
 
 sub _title {
@@ -336,7 +344,8 @@ sub _percentiles {
     return () unless @drawings;
     return {
         part => 'percentiles', title => 'Latency by percentile: ' . _title($family), drawings => \@drawings,
-        note => 'Percentiles are medians over the rounds, too: half of the requests took at most the time at p50'
+        note => (grep({ defined $_->{group} } @charts) ? 'The worst of all rounds counts for each percentile: half'
+            : 'Percentiles are medians over the rounds, too: half') . ' of the requests took at most the time at p50'
             . ($there{ $PLACE{'p99.9'} } ? '; one of a thousand took longer than that at p99.9.'
                 : '; one of a hundred took longer than that at p99.'),
     };

@@ -157,32 +157,35 @@ sub _published {
     my ($class, $scenario, $figure) = @_;
     my $html  = "<h3>Published and measured</h3>\n" . ($figure ? $class->_figure($figure) : '');
     my $count = 0;
+    my @tables;
     for my $table (HydroBench::Figures->published($scenario)) {
         my $about = $R->figure($table->{figure});
         my $base  = $table->{base};
         my @rows  = map {
-            my $row = $_;
-            [
-                ($row->{server} eq 'hydrofoil' ? { class => 'own' } : {}), escape($row->{server}),
-                escape(defined $row->{published} ? $about->{format}->($row->{published}) : '-'),
-                escape(defined $row->{value} ? $about->{format}->($row->{value}) : '-'),
-                (defined $base ? map { defined $_ ? times($_) : '-' } @$row{qw(published_times times)} : ()),
-            ]
+            my $row   = $_;
+            my @cells = map { defined $_ ? $about->{format}->($_) : '-' } @$row{qw(published value)};
+            splice @cells, 1, 0, _times($row->{published_times}) if defined $base;
+            push @cells, _times($row->{times}) if defined $base;
+            [($row->{server} eq 'hydrofoil' ? { class => 'own' } : {}), map { escape($_) } $row->{server}, @cells];
         } @{ $table->{rows} };
-        my $what = lcfirst $about->{title} . (length $about->{what} ? ", $about->{what}" : '');
-        my @titles = ('server', '>published', '>measured here');
-        push @titles, ">published, times $base", ">measured, times $base" if defined $base;
-        $html .= '<h4>' . escape($table->{label}) . ' <span>' . escape($what) . "</span></h4>\n"
-            . scroll_box('published ' . ++$count, table(\@titles, @rows));
+        my $what   = lcfirst $about->{title} . (length $about->{what} ? ", $about->{what}" : '');
+        my @times  = defined $base ? ">times $base" : ();
+        my @titles = ('server', '>published', @times, '>here', @times);
         my $source = defined $table->{source} ? "Published: $table->{source}." : '';
-        $source .= ' None of these servers was measured here.' unless defined $base;
-        $html .= '<p class="left-out">' . escape($source) . "</p>\n" if length $source;
+        $source .= ' None of these servers was measured here.'
+            unless grep { defined $_->{published} && defined $_->{value} } @{ $table->{rows} };
+        push @tables, '<div><h4>' . escape($table->{label}) . ' <span>' . escape($what) . "</span></h4>\n"
+            . scroll_box('published ' . ++$count, table(\@titles, @rows))
+            . (length $source ? '<p class="left-out">' . escape($source) . "</p>\n" : '') . "</div>\n";
     }
+    $html .= '<div class="pairs">' . join('', @tables) . "</div>\n" if @tables;
     my @alone = HydroBench::Figures->published_alone($scenario);
     $html .= scroll_box('published ratios', table(['what', '>published', '>measured here', 'published where'],
         map { [map { escape($_) } @$_] } @alone)) if @alone;
     return $html;
 }
+
+sub _times { return defined $_[0] ? times($_[0]) : '-' }
 
 sub _servers {
     my ($class, $results) = @_;

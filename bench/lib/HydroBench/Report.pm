@@ -199,7 +199,7 @@ sub measure {
 }
 
 # The same as cells: the titles, those of numbers after ">", then a row for each result: [name, result, cells...]; no cells where
-# it failed. Columns in which nothing was measured are left out, and notes come last.
+# it failed. Columns in which nothing was measured are left out; notes come last, if there are any.
 sub cells {
     my ($class, $done) = @_;
     my $results = $done->{results};
@@ -212,8 +212,12 @@ sub cells {
         my $i = $_;
         grep { $_->[$i] !~ /\A-?\z/ } values %text;
     } 0 .. $#$columns;
-    my @titles = ($table eq 'functions' ? 'function' : 'server', map({">$_->[0]"} @$columns[@kept]), 'notes');
-    return (\@titles, map { [$_, $results->{$_}, $text{$_} ? (@{ $text{$_} }[@kept], $class->_all_notes($results->{$_})) : ()] } @$order);
+    my %notes  = map { $_ => $class->_all_notes($results->{$_}) } keys %text;
+    my $noted  = grep {length} values %notes;
+    my @titles = ($table eq 'functions' ? 'function' : 'server', map({">$_->[0]"} @$columns[@kept]), $noted ? 'notes' : ());
+    return (\@titles, map {
+        [$_, $results->{$_}, $text{$_} ? (@{ $text{$_} }[@kept], $noted ? $notes{$_} : ()) : ()]
+    } @$order);
 }
 
 # Notes, and which errors there were.

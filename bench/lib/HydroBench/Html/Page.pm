@@ -48,6 +48,8 @@ figure { margin: 0 0 28px; }
 .chart [data-server] { transition: opacity 0.15s; }
 .pointed .chart [data-server]:not(.at) { opacity: 0.25; }
 figcaption { color: var(--muted); font-size: 13px; margin-top: 14px; max-width: 80ch; }
+.pairs { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 0 44px; }
+.pairs > div { min-width: 0; }
 .scroll { overflow-x: auto; max-width: 100%; margin: 0 0 8px; }
 .scroll:focus-visible { outline: 2px solid var(--own); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: 14px; line-height: 1.4; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
