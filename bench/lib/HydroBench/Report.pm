@@ -173,7 +173,7 @@ sub measure {
     my ($table, $columns, $order) = $class->layout($done);
 
     my $text = "\n$measure->{name}: $measure->{title}\n";
-    my $width = $table eq 'functions' || $table eq 'apps' ? 26 : 18;
+    my ($width) = sort { $b <=> $a } 18, map { length($_) + 1 } keys %$results;
     $text .= sprintf "  %-${width}s", $table eq 'functions' ? 'function' : 'server';
     $text .= sprintf "%$_->[1]s", $_->[0] for @$columns;
     $text .= "\n";
@@ -287,7 +287,7 @@ sub published {
         my $ratio = defined $entry->{than} || defined $entry->{than_measure};
         my $what  = join ' ', $entry->{server}, $entry->{figure},
             defined $entry->{peak} ? 'is largest at this number of' : (), defined $entry->{peak} ? $entry->{peak} : (),
-            $ratio ? 'times that of' : (), defined $entry->{than} ? $entry->{than} : (),
+            $ratio ? 'times that' : (), defined $entry->{than} ? "of $entry->{than}" : (),
             defined $entry->{than_measure} ? "in $entry->{than_measure}" : ();
         $text .= sprintf "  %-18s %13s %9s  %s: %s\n", $entry->{measure}, _figure($entry->{value}, $ratio),
             _figure($entry->{measured}, $ratio), $what, $entry->{source};

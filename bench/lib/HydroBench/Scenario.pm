@@ -25,7 +25,8 @@ sub load {
 sub takes_part {
     my ($class, $measure, $server) = @_;
     return (0, 'is no server') if $measure->{tool} eq 'functions';
-    return (0, 'is not in this measure') if $measure->{servers} && !grep { $_ eq $server->{name} } @{ $measure->{servers} };
+    return (0, $measure->{essential} ? 'left to a full run' : 'not in this measure')
+        if $measure->{servers} && !grep { $_ eq $server->{name} } @{ $measure->{servers} };
     return (0, 'does not serve that') if $server->{apps} && !grep { $_ eq $measure->{app} } @{ $server->{apps} };
     return (0, 'has one worker only') if $server->{single} && ($measure->{workers} || 1) > 1;
     return (0, 'cannot replace its workers') if $measure->{tool} eq 'restarts' && !$server->{reload};

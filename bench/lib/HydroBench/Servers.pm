@@ -307,7 +307,8 @@ sub missing {
     }
     return "there is no unitd with a Perl module in $context->{copy}"
         if $needs->{unitd} && !(_unitd($context->{copy}) && _unit_modules($context->{copy}));
-    return 'its psgi plugin is not installed' if $needs->{psgi_plugin} && !glob '/usr/lib*/uwsgi/plugins/psgi_plugin.so';
+    my ($plugin) = glob '/usr/lib*/uwsgi/plugins/psgi_plugin.so';
+    return 'its psgi plugin is not installed' if $needs->{psgi_plugin} && !defined $plugin;
     return undef;
 }
 
