@@ -100,6 +100,9 @@ void hf_env_teardown(pTHX_ hf_worker *w);
 /* The value of a key, NULL if there is none (or the application has tied the hash). */
 SV *hf_env_value(pTHX_ hf_env *env, const char *key);
 
+/* The value of psgix.cleanup.handlers as the application left it, NULL if there is none. The hash is not locked. */
+SV *hf_env_cleanup_handlers(pTHX_ hf_worker *w, hf_env *env);
+
 /* "METHOD /uri" for log lines, as a mortal. */
 const char *hf_env_describe(pTHX_ hf_worker *w, hf_env *env);
 

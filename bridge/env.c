@@ -739,10 +739,20 @@ SV *hf_env_value(pTHX_ hf_env *env, const char *key)
 {
     I32 len = (I32)strlen(key);
     SV **sv;
-    if (SvRMAGICAL(env->hv) || !hv_exists(env->hv, key, len)) /* fetching what a locked hash has not would die */
+    if (SvRMAGICAL(env->hv) || (SvREADONLY(env->hv) && !hv_exists(env->hv, key, len))) /* fetching what a locked hash has not would die */
         return NULL;
     sv = hv_fetch(env->hv, key, len, 0);
     return sv ? *sv : NULL;
+}
+
+SV *hf_env_cleanup_handlers(pTHX_ hf_worker *w, hf_env *env)
+{
+    const hf_key *key = &w->keys[KEY_CLEANUP_HANDLERS];
+    HE *he;
+    if (SvRMAGICAL(env->hv))
+        return NULL;
+    he = hv_fetch_ent(env->hv, key->name, 0, key->hash);
+    return he ? HeVAL(he) : NULL;
 }
 
 const char *hf_env_describe(pTHX_ hf_worker *w, hf_env *env)

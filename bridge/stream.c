@@ -77,7 +77,7 @@ void hf_call_settle(pTHX_ hf_call *call)
         untouched = hf_env_is_untouched(aTHX_ w, env);
         if (!untouched) { /* the application added something */
             SvREADONLY_off((SV *)env->hv); /* Hash::Util::lock_keys() makes looking for an absent key an exception */
-            sv = hf_env_value(aTHX_ env, "psgix.cleanup.handlers");
+            sv = hf_env_cleanup_handlers(aTHX_ w, env);
             if (sv && SvROK(sv) && SvTYPE(SvRV(sv)) == SVt_PVAV && SvRV(sv) != (SV *)env->cleanup)
                 run_cleanup(aTHX_ call, env, (AV *)SvRV(sv));
             sv = hf_env_value(aTHX_ env, "psgix.harakiri.commit");

@@ -222,31 +222,33 @@ static SV *strftime_of(pTHX_ SV *format, const struct tm *tm)
 }
 
 /* Brings TIME up to date; local time of the second if anything has to be made anew. */
+static hf_word tz_cache = {"tz_cache", 8, 0}, isdst_cache = {"isdst_cache", 11, 0};
+
 static void tell_time(pTHX_ SV **program, time_t second)
 {
     static const char month[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     const char *tz = getenv("TZ");
     HV *cache = (HV *)SvRV(program[CACHE]);
-    SV **zone = hv_fetchs(cache, "tz_cache", 0);
-    SV **dst = hv_fetchs(cache, "isdst_cache", 0);
+    SV *zone = hf_word_fetch(aTHX_ cache, &tz_cache);
+    SV *dst = hf_word_fetch(aTHX_ cache, &isdst_cache);
     struct tm tm;
     char text[64];
 
     if (LIKELY(SvIOK(program[SECOND]) && SvIVX(program[SECOND]) == (IV)second
                && (tz ? SvPOK(program[TZ]) && strEQ(SvPVX_const(program[TZ]), tz) : !SvOK(program[TZ]))
-               && zone && dst && sv_eq(*zone, program[ZONE]) && SvIV(*dst) == SvIV(program[ZONE_DST])))
+               && zone && dst && sv_eq(zone, program[ZONE]) && SvIV(dst) == SvIV(program[ZONE_DST])))
         return;
 
     tzset();
     localtime_r(&second, &tm);
-    if (!zone || !dst || SvIV(*dst) != tm.tm_isdst) {
+    if (!zone || !dst || SvIV(dst) != tm.tm_isdst) {
         SV *format = sv_2mortal(newSVpvs("%z"));
         SV *now = strftime_of(aTHX_ format, &tm);
-        zone = hv_fetchs(cache, "tz_cache", 1);
-        hf_assign(aTHX_ *zone, now);
+        zone = *hv_fetchs(cache, "tz_cache", 1);
+        hf_assign(aTHX_ zone, now);
         sv_setiv(*hv_fetchs(cache, "isdst_cache", 1), tm.tm_isdst);
     }
-    hf_assign(aTHX_ program[ZONE], *zone);
+    hf_assign(aTHX_ program[ZONE], zone);
     sv_setiv(program[ZONE_DST], tm.tm_isdst);
     my_snprintf(text, sizeof text, "[%02d/%s/%04d:%02d:%02d:%02d ", tm.tm_mday, month[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour,
                 tm.tm_min, tm.tm_sec);
@@ -714,12 +716,11 @@ static XS(accesslog_program)
 /* --- Plack::Middleware::AccessLog --- */
 
 enum { LOGGER, FORMAT, COMPILED_FORMAT, CHAR_HANDLERS, BLOCK_HANDLERS, APP, N_FIELDS };
-static const struct {
-    const char *name;
-    I32 len;
+static struct {
+    hf_word name;
     const char *original;
 } fields[N_FIELDS] = {
-#define FIELD(package, name) {name, sizeof name - 1, package "::" name}
+#define FIELD(package, name) {{name, sizeof name - 1, 0}, package "::" name}
     FIELD("Plack::Middleware::AccessLog", "logger"),        FIELD("Plack::Middleware::AccessLog", "format"),
     FIELD("Plack::Middleware::AccessLog", "compiled_format"), FIELD("Plack::Middleware::AccessLog", "char_handlers"),
     FIELD("Plack::Middleware::AccessLog", "block_handlers"), FIELD("Plack::Middleware", "app"),
@@ -735,7 +736,7 @@ static XS(middleware_accessor)
         hf_acc_original(aTHX_ fields[ix].original, ax, items);
         return;
     }
-    SV **svp = hv_fetch(hv, fields[ix].name, fields[ix].len, items == 2);
+    SV **svp = hv_fetch(hv, fields[ix].name.name, fields[ix].name.len, items == 2);
     if (items == 2) {
         hf_assign(aTHX_ *svp, ST(1));
         if (GIMME_V == G_VOID)
@@ -758,8 +759,8 @@ static const hf_term middleware_terms[] = {
 
 PERL_STATIC_INLINE SV *field(pTHX_ HV *hv, int which)
 {
-    SV **svp = hv_fetch(hv, fields[which].name, fields[which].len, 0);
-    return svp ? *svp : &PL_sv_undef;
+    SV *sv = hf_word_fetch(aTHX_ hv, &fields[which].name);
+    return sv ? sv : &PL_sv_undef;
 }
 
 /* The program of the middleware's format, if nothing would notice that no method is called to run it. */
@@ -868,6 +869,30 @@ static SV *finish_in_perl(pTHX_ SV *self, SV *env, SV *answer)
     return result;
 }
 
+#define MY_CXT_KEY "Hydrofoil::Accelerate::AccessLog" XS_VERSION
+typedef struct {
+    PerlInterpreter *owner;
+    GV *content_length; /* where the original's code finds Plack::Util::content_length: its place, bound once as there */
+} my_cxt_t;
+START_MY_CXT
+
+static GV *content_length_gv(pTHX)
+{
+    dMY_CXT;
+    my_cxt_t *c = &MY_CXT;
+#ifdef USE_ITHREADS
+    if (UNLIKELY(c->owner != aTHX)) { /* a thread that was cloned from another's */
+        MY_CXT_CLONE;
+        c = &MY_CXT;
+        c->owner = aTHX;
+        c->content_length = NULL;
+    }
+#endif
+    if (UNLIKELY(!c->content_length))
+        c->content_length = (GV *)SvREFCNT_inc(gv_fetchpvs("Plack::Util::content_length", 0, SVt_PVCV));
+    return c->content_length;
+}
+
 static XS(middleware_call)
 {
     dXSARGS;
@@ -889,7 +914,7 @@ static XS(middleware_call)
     if (hv && !program)
         program = adopted_program(aTHX_ self, hv);
     SV *logger = program ? field(aTHX_ hv, LOGGER) : NULL;
-    GV *length_gv = gv_fetchpvs("Plack::Util::content_length", 0, SVt_PVCV);
+    GV *length_gv = content_length_gv(aTHX);
     AV *av = SvROK(answer) && SvTYPE(SvRV(answer)) == SVt_PVAV && !SvOBJECT(SvRV(answer)) && !SvRMAGICAL(SvRV(answer)) ? (AV *)SvRV(answer) : NULL;
     UV length = 0;
     SV *text = NULL, **errors = NULL;
@@ -947,5 +972,12 @@ void hf_acc_boot_accesslog(pTHX)
     (void)hf_acc_sub(aTHX_ "AccessLog::log_line", middleware_log_line, 0);
     (void)hf_acc_sub(aTHX_ "AccessLog::call", middleware_call, 0);
     for (I32 i = 0; i < N_FIELDS; i++)
-        (void)hf_acc_sub(aTHX_ Perl_form(aTHX_ "AccessLog::%s", fields[i].name), middleware_accessor, i);
+        PERL_HASH(fields[i].name.hash, fields[i].name.name, (STRLEN)fields[i].name.len);
+    PERL_HASH(tz_cache.hash, tz_cache.name, (STRLEN)tz_cache.len);
+    PERL_HASH(isdst_cache.hash, isdst_cache.name, (STRLEN)isdst_cache.len);
+    MY_CXT_INIT;
+    MY_CXT.owner = (PerlInterpreter *)aTHX;
+    MY_CXT.content_length = NULL;
+    for (I32 i = 0; i < N_FIELDS; i++)
+        (void)hf_acc_sub(aTHX_ Perl_form(aTHX_ "AccessLog::%s", fields[i].name.name), middleware_accessor, i);
 }
