@@ -6,15 +6,17 @@ use File::Temp;
 use FindBin;
 use JSON::PP ();
 use lib "$FindBin::Bin/../bench/lib", "$FindBin::Bin/lib";
-use BenchSample qw(sample measure);
+use BenchSample qw(sample measure scenario_sample);
 use HydroBench::Chart;
 use HydroBench::Chart::Gnuplot;
 use HydroBench::Chart::SVG;
 use HydroBench::Command::Report;
+use HydroBench::Docs;
 use HydroBench::Figures;
 use HydroBench::Format qw(thousands short significant duration duration_tick percent times bytes escape);
 use HydroBench::Html;
 use HydroBench::Results;
+use HydroBench::Scenario;
 
 binmode Test::More->builder->$_, ':encoding(UTF-8)' for qw(output failure_output);
 my $R    = 'HydroBench::Results';
@@ -127,6 +129,7 @@ subtest 'charts hold what is missing, failed, alone, huge or nothing' => sub {
         'published only'  => bars([row('a', 1, other => 2), { name => 'b', style => 'other', other => 9, why => 'not measured here' }],
             axis => 'log'),
         'a long name'     => bars([row('x' x 300, 5)]),
+        'nothing but zeros, in words' => bars([row('a', 0), row('b', 0)], none => 'None at all.'),
         'equal values'    => bars([row('a', 7), row('b', 7)], axis => 'log'),
         'no series'       => HydroBench::Chart->lines(title => 'T', desc => 'd', series => []),
         'one point'       => HydroBench::Chart->lines(title => 'T', desc => 'd',
@@ -144,6 +147,7 @@ subtest 'charts hold what is missing, failed, alone, huge or nothing' => sub {
         is_deeply \@outside, [], "$name: every shape is on the sheet";
         is xml_problem(HydroBench::Chart::SVG->paint($drawing)), undef, "$name: well-formed";
     }
+    is_deeply [map { $_->{text} } shapes($charts{'nothing but zeros, in words'}, 'name|value')], ['None at all.'], 'zeros can be a sentence';
     is((shapes($charts{'nothing measured'}, 'failed'))[0]{text}, 'failed: died', 'a failure is told');
     is((shapes($charts{'nothing measured'}, 'nothing'))[0]{text}, 'not measured', 'so is a gap');
     my @labels = sort { $a <=> $b } map { $_->{y} } shapes($charts{'twelve ends in one place'}, 'label-hue1');
@@ -239,6 +243,31 @@ subtest 'a family of measures shares its charts' => sub {
     is_deeply $families->({}, {}), [undef, undef], 'and those that have the same place';
     is_deeply $families->(map { { series => 'requests in each write', x => $_, pipeline => $_ } } 1, 4), ['requests in each write'],
         'whatever it is';
+};
+
+subtest 'every scenario there is can be told' => sub {
+    my @warnings;
+    local $SIG{__WARN__} = sub { push @warnings, @_ };
+    my $sample = sample();
+    my @names  = HydroBench::Scenario->names($root);
+    $sample->{scenarios} = [map { scenario_sample(HydroBench::Scenario->load($root, $_)) } @names];
+    my $results = $R->from_hash($sample);
+    my $html    = HydroBench::Html->report($results);
+    my ($main)  = $html =~ m{(<main>.*</main>)}s;
+    is xml_problem($main =~ s/<br>/<br\/>/gr), undef, 'as a page';
+    my ($markdown, $pictures) = HydroBench::Docs->page($results);
+    for my $scenario (@{ $results->{scenarios} }) {
+        my $name    = $scenario->{name};
+        my @figures = HydroBench::Figures->of($scenario);
+        cmp_ok scalar(@figures), '>', 0, "$name has charts";
+        my %drawn = map { $_ => 1 } map { @{ $_->{measures} } } @figures;
+        is_deeply [grep { !$drawn{$_} } map { $_->{measure}{name} } @{ $scenario->{measures} }], [], 'of every measure';
+        like $markdown, qr/^## \Q$name\E$/m, 'and a part of docs/benchmarks.md';
+    }
+    my %seen;
+    is_deeply [grep { $seen{$_}++ } map { $_->{file} } @$pictures], [], 'no picture covers another';
+    like(HydroBench::Command::Report->text($results), qr/fairness/, 'as text');
+    is_deeply \@warnings, [], 'and Perl has nothing to complain about';
 };
 
 subtest 'ratios have the range of rounds that were run side by side' => sub {

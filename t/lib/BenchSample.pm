@@ -5,7 +5,7 @@ use Exporter 'import';
 use HydroBench::Scenario;
 use HydroBench::Stats qw(median spread);
 
-our @EXPORT_OK = qw(sample measure);
+our @EXPORT_OK = qw(sample measure scenario_sample);
 
 # Made-up results of script/bench, the same each time: what its reports are tested with. Options: seed, and factor, a
 # function of (measure, server, figure) that says by what a figure is multiplied.
@@ -32,7 +32,13 @@ my %SERVERS = (
     gazelle   => [16_500, 'psgi'],
     starlet   => [8_400,  'psgi'],
     starman   => [6_300,  'psgi'],
+    monoceros => [7_900,  'psgi'],
+    twiggy    => [9_800,  'psgi'],
+    uwsgi     => [14_200, 'psgi'],
+    unit      => [35_000, 'psgi'],
+    cacilheiro => [42_000, 'psgi'],
 );
+my @USUAL = qw(floor nginx hydrofoil feersum gazelle starlet starman);
 
 # One measure with its results. $options: name, connections, servers (names), factor, rounds (5), measure (more keys of it),
 # req_per_s (a function of the server's name).
@@ -40,8 +46,10 @@ sub measure {
     my (%o) = @_;
     my %results;
     my $factor = $o{factor} || sub {1};
-    for my $name (@{ $o{servers} || [sort keys %SERVERS] }) {
-        my ($speed, $kind) = @{ $SERVERS{$name} || [5_000, 'psgi'] };
+    for my $name (@{ $o{servers} || [sort @USUAL] }) {
+        my ($base) = $name =~ /^(\w+)/;
+        my ($speed, $kind) = @{ $SERVERS{$name} || [$SERVERS{$base} ? 0.8 * $SERVERS{$base}[0] : 5_000, 'psgi'] };
+        $kind  = 'accelerated' if $name =~ /-accelerated$/;
         $speed = $o{req_per_s}->($name) if $o{req_per_s};
         my @rounds;
         for my $round (1 .. $o{rounds} || 5) {
@@ -143,6 +151,51 @@ sub sample {
                 published => [] },
         ],
     };
+}
+
+# A scenario of bench/scenarios (HydroBench::Scenario) with results that nobody measured, for whatever it measures.
+sub scenario_sample {
+    my ($scenario) = @_;
+    $state = 7;
+    my @names = @{ $scenario->{servers} || [sort keys %SERVERS] };
+    my @done  = map { _made_up($_, @names) } @{ $scenario->{measures} };
+    my %results = map { $_->{measure}{name} => $_->{results} } @done;
+    return {
+        name => $scenario->{name}, summary => $scenario->{summary}, measures => \@done,
+        targets   => [map { HydroBench::Scenario->judge($_, $results{ $_->{measure} }, 'hydrofoil') } @{ $scenario->{targets} || [] }],
+        published => [HydroBench::Scenario->published($scenario->{published}, @done)],
+    };
+}
+
+sub _made_up {
+    my ($measure, @names) = @_;
+    my $tool = $measure->{tool};
+    @names = ('parse_urlencoded', 'Request param', 'upload of 1 MB') if $tool eq 'functions';
+    @names = grep { !/^(?:starman|starlet|gazelle|monoceros|uwsgi)/ } @names if $measure->{many};
+    my $x    = $measure->{x} || 1;
+    my $done = measure(name => $measure->{name}, title => $measure->{title}, connections => $measure->{connections}, servers => \@names,
+        measure => $measure, ($measure->{series} || '') eq 'workers'
+        ? (req_per_s => sub { 3_000 * ($_[0] =~ /starman/ && $x > 6 ? 5 - 0.1 * $x : $x**0.9) }) : ());
+    return $done if $tool =~ /^(?:wrk|ab|h2load|latency)$/ && !$measure->{file_bytes} && !$measure->{switches};
+    my @groups = map { $_->{name} } @{ $measure->{groups} || [] };
+    for my $name (@names) {
+        my $result = $done->{results}{$name};
+        my $slow   = 90_000 / $result->{req_per_s};
+        for my $round (@{ $result->{rounds} }) {
+            %$round = (%$round, mb_per_cpu_s => 2_000 / $slow, switches => 0.01 * $slow, bytes_per_connection => 190 * $slow,
+                syscalls => 2 * $slow, sleeps_per_s => 100, active_part => 1 / $slow, times => 9, original_us => 30, accelerated_us => 3);
+            next unless $tool =~ /^(?:load|restarts|idle_active)$/;
+            $round->{worst} = {
+                (map { my $group = $_; map { ("${group}_${_}_us" => 900 * $slow * _noise(0.1)) } qw(mean p50 p90 p99 p99.9 max) } @groups),
+                (map { ("${_}_per_s" => 20 * _noise(0.05), "${_}_mean_to_ideal" => $slow, "${_}_p99_to_ideal" => 1.1 * $slow) } @groups),
+                (map { $_ => 0 } qw(failed resets twice unanswered idle_unanswered errors)), each_bytes => 190, workers_part => 1,
+            };
+        }
+        $done->{results}{$name} = {
+            %$result, %{ HydroBench::Scenario->summarize(@{ $result->{rounds} }) }, kind => $tool eq 'functions' ? 'function' : $result->{kind},
+        };
+    }
+    return $done;
 }
 
 1;

@@ -25,6 +25,7 @@ my $SPACING = 13;     # least distance of the names beside lines
 #   axis              "linear" (bars from zero), "log" (dots), or "auto": log when values lie more than 100 times apart
 #   tick              formats a number at the axis
 #   reference         a value that gets a line through all rows (1 for ratios), with its `reference_label`
+#   none              what to say instead of rows of zeros, where all values are zero
 #   desc              the chart in a sentence, for those who do not see it
 #
 # Of a row: value may be undef (nothing measured: `problem` or `why` says more), low and high are the ends of its whisker, text is
@@ -35,6 +36,10 @@ sub bars {
     my @values = grep { defined } map { @$_{qw(value low high target other)} } @rows;
     push @values, $o{reference} if defined $o{reference};
     my @positive = grep { $_ > 0 } @values;
+    if (defined $o{none} && @values && !@positive) {
+        my $text = { kind => 'text', x => 0, y => $HEAD + $ROW / 2, text => $o{none}, style => 'name' };
+        return _drawing(\%o, $HEAD + $ROW + 6, {}, $text);
+    }
     my $axis = $o{axis} || 'auto';
     $axis = @positive && _max(@positive) > 100 * _min(@positive) ? 'log' : 'linear' if $axis eq 'auto';
     $axis = 'linear' unless @positive;
@@ -171,7 +176,7 @@ sub lines {
     @y = (0, 1) unless @y;
 
     my $names  = _max(30, map { text_width($_->{name}, 11.5, 1) } @series);
-    $names = 128 if $names > 128;
+    $names = 138 if $names > 138;
     my $bottom = $HEAD + ($o{height} || $LINES);
     my $across = $class->scale(
         type => 'linear', from => _min(@x), to => _max(@x), (map { defined $x{$_} ? ($_ => $x{$_}) : () } qw(type from to)),
@@ -180,11 +185,11 @@ sub lines {
     my $up = $class->scale(
         type => $y{type}, from => $y{type} eq 'log' ? _min(@y) : 0, to => _max(@y),
         (map { defined $y{$_} ? ($_ => $y{$_}) : () } qw(from to)), start => $bottom - ($y{type} eq 'log' ? 8 : 0),
-        end => $HEAD + 6, ticks => 5,
+        end => $HEAD + 6, ticks => $y{type} eq 'log' ? 7 : 5,
     );
     my $left  = 8 + _max(map { text_width($y{tick} ? $y{tick}->($_) : short($_), 10.5) } @{ $up->{ticks} });
     my $right = $WIDTH - $names - 14;
-    my $at    = sub { $left + ($right - $left) * $across->{at}->($_[0]) };
+    my $at    = sub { $left + 5 + ($right - $left - 5) * $across->{at}->($_[0]) };
 
     my @shapes;
     for my $tick (@{ $up->{ticks} }) {
@@ -313,11 +318,11 @@ sub scale {
     };
 }
 
-# 1, 2 or 5 times a power of ten, not below $least.
+# 1, 2, 2.5 or 5 times a power of ten, not below $least.
 sub _nice_step {
     my ($least) = @_;
     my $power = 10**floor(log($least) / log 10);
-    for (1, 2, 5, 10) { return $_ * $power if $_ * $power >= $least * 0.9999 }
+    for (1, 2, 2.5, 5, 10) { return $_ * $power if $_ * $power >= $least * 0.9999 }
 }
 
 # Round numbers that enclose $from to $to: powers of ten, with 2 and 5 (or 3) between them where few decades are spanned, and

@@ -115,12 +115,12 @@ sub _scenario {
     $text .= _inline(ucfirst $scenario->{summary}) . ".\n\n" if length $scenario->{summary};
     my @figures = HydroBench::Figures->of($scenario);
     my %done    = map { $_->{measure}{name} => $_ } @{ $scenario->{measures} };
-    my %shown;
+    my (%shown, %told);
     while (my $figure = shift @figures) {
         my $is_published = $figure->{of} eq 'published';
         $text .= '### ' . _inline(ucfirst $figure->{title}) . "\n\n" if !$figure->{part} && !$is_published;
         if (_is_shown($figure, \%done) && !$is_published) {
-            $text .= _picture($figure, $images, $pictures);
+            $text .= _picture($figure, $images, $pictures, \%told);
         }
         next if @figures && $figures[0]{of} eq $figure->{of};
         $text .= $class->_measure($done{$_}) for grep { !$shown{$_}++ } @{ $figure->{measures} };
@@ -147,11 +147,12 @@ sub _is_shown {
 }
 
 sub _picture {
-    my ($figure, $images, $pictures) = @_;
-    push @$pictures, { file => "$figure->{name}.png", drawings => $figure->{drawings} };
+    my ($figure, $images, $pictures, $told) = @_;
+    push @$pictures, { file => "$figure->{name}.png", drawings => $figure->{drawings}, scenario => $figure->{scenario} };
     my $alt = join ' ', map { $_->{desc} } @{ $figure->{drawings} };
     $alt = substr($alt, 0, 600) =~ s/[^.]*\z//r . ' The tables below have all figures.' if length $alt > 600;
-    return '![' . _inline($alt) . "]($images/$figure->{name}.png)\n\n_" . _inline($figure->{note}) . "_\n\n";
+    my $note = $told->{ $figure->{note} }++ ? '' : '_' . _inline($figure->{note}) . "_\n\n";
+    return '![' . _inline($alt) . "]($images/$figure->{name}.png)\n\n$note";
 }
 
 sub _measure {
@@ -184,7 +185,7 @@ sub _measure {
 sub _published {
     my ($class, $scenario, $figure, $images, $pictures) = @_;
     my $text = "### Published and measured: $scenario->{name}\n\n";
-    $text .= _picture($figure, $images, $pictures) if $figure;
+    $text .= _picture($figure, $images, $pictures, {}) if $figure;
     for my $table (HydroBench::Figures->published($scenario)) {
         my $about = $R->figure($table->{figure});
         my $base  = $table->{base};
@@ -226,8 +227,9 @@ sub readme_lines {
     my @chosen  = grep {defined} map { $by_file{"$_.png"} }
         qw(hello-connections connections-connections fairness-slow4 workers-workers);
     @chosen = $pictures->[0] if !@chosen && @$pictures;
-    my @findings = map { HydroBench::Figures->findings($_) } @{ $results->{scenarios} };
-    my $text = @findings ? "$findings[0]\n\n" : '';
+    my ($finding) = map { HydroBench::Figures->findings($_) }
+        grep { !@chosen || $_->{id} eq $chosen[0]{scenario} } @{ $results->{scenarios} };
+    my $text = defined $finding ? "$finding\n\n" : '';
     $text .= '![' . _inline($_->{drawings}[0]{desc}) . "](docs/img/$_->{file})\n\n" for @chosen > 2 ? @chosen[0, 1] : @chosen;
     return "${text}All figures, how they were measured and what they cannot say: [docs/benchmarks.md](docs/benchmarks.md).\n";
 }

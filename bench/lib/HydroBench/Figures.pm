@@ -49,6 +49,7 @@ sub of {
             : $family->{measures}[0]{measure}{name};
         for my $figure (@own) {
             $figure->{of}       = $name;
+            $figure->{scenario} = $scenario->{id};
             $figure->{name}     = $figure->{part} ? "$name-$figure->{part}" : $name;
             $figure->{name}     =~ s/[^\w.-]+/-/g;
             $figure->{measures} = [map { $_->{measure}{name} } @{ $family->{measures} }];
@@ -56,7 +57,8 @@ sub of {
         push @figures, @own;
     }
     my $published = $class->_published($scenario);
-    push @figures, { %$published, name => $scenario->{id} . '-published', of => 'published', measures => [] }
+    push @figures, { %$published, name => $scenario->{id} . '-published', of => 'published', measures => [],
+        scenario => $scenario->{id} }
         if $published;
     return @figures;
 }
@@ -153,6 +155,7 @@ sub _bars {
         unit     => $about->{unit},
         tick     => $about->{tick},
         groups   => \@groups,
+        ($figure eq 'error_ratio' ? (none => 'None: no server made an error.') : ()),
         desc     => _describe($about->{title}, $about->{what}, \@groups),
     );
 }

@@ -39,7 +39,8 @@ sub _head {
     );
     my $html = "<header>\n<p class=\"kicker\">Benchmark results</p>\n<h1>Hydrofoil beside other servers</h1>\n"
         . '<p class="facts">' . join(qq( <span aria-hidden="true">\x{b7}</span> ), map { escape($_) } @facts) . "</p>\n";
-    my @findings = map { HydroBench::Figures->findings($_) } @{ $results->{scenarios} };
+    my @findings = map { HydroBench::Figures->findings($_) }
+        sort { ($b->{name} eq 'hello') <=> ($a->{name} eq 'hello') } @{ $results->{scenarios} };
     $html .= '<p class="lead">' . escape($findings[0]) . "</p>\n" if @findings;
     my @warnings = $results->warnings;
     if (@warnings) {
@@ -61,13 +62,22 @@ sub _promises {
         . ($count{miss} ? ", $count{miss} " . ($count{miss} == 1 ? 'is' : 'are') . ' missed' : '')
         . ($count{'not measured'} ? ", $count{'not measured'} could not be told" : '') . ".</p>\n";
     my %rank = (miss => 0, 'not measured' => 1, pass => 2);
+    my @sorted = sort { $rank{ $a->[1]{verdict} } <=> $rank{ $b->[1]{verdict} } } @all;
+    my @kept   = @sorted > 12 ? grep { $_->[1]{verdict} eq 'pass' } @sorted : ();
+    $html .= _promise_list(@sorted[0 .. $#sorted - @kept]) if @sorted > @kept;
+    $html .= '<details class="tables"><summary>The ' . @kept . ' that are kept</summary>' . "\n" . _promise_list(@kept) . "</details>\n"
+        if @kept;
+    return "$html</section>\n";
+}
+
+sub _promise_list {
     my @items = map {
         my ($scenario, $target) = @$_;
         my ($value, $what, $promise) = HydroBench::Report->target($target);
         sprintf '<li>%s<span class="found">%s</span><span><a href="#%s">%s</a>: %s<small>%s</small></span></li>' . "\n",
             badge($target->{verdict}), map { escape($_) } $value, @$scenario{qw(id name)}, $what, $promise;
-    } sort { $rank{ $a->[1]{verdict} } <=> $rank{ $b->[1]{verdict} } } @all;
-    return $html . '<ul class="promises">' . join('', @items) . "</ul>\n</section>\n";
+    } @_;
+    return '<ul class="promises">' . join('', @items) . "</ul>\n";
 }
 
 sub _scenario {
@@ -81,10 +91,10 @@ sub _scenario {
     my @figures = HydroBench::Figures->of($scenario);
     my @of      = @figures;
     my %done    = map { $_->{measure}{name} => $_ } @{ $scenario->{measures} };
-    my %shown;
+    my (%shown, %told);
     while (my $figure = shift @figures) {
         $html .= '<h3>' . escape(ucfirst $figure->{title}) . "</h3>\n" unless $figure->{part} || $figure->{of} eq 'published';
-        $html .= $figure->{of} eq 'published' ? $class->_published($scenario, $figure) : $class->_figure($figure);
+        $html .= $figure->{of} eq 'published' ? $class->_published($scenario, $figure) : $class->_figure($figure, \%told);
         next if @figures && $figures[0]{of} eq $figure->{of};
         $html .= $class->_measures(map { $done{$_} } grep { !$shown{$_}++ } @{ $figure->{measures} });
     }
@@ -93,13 +103,14 @@ sub _scenario {
     return "$html</section>\n";
 }
 
+# What has been said below one figure ($told, by what it says) is not said again below the next.
 sub _figure {
-    my ($class, $figure) = @_;
-    my $count = @{ $figure->{drawings} };
+    my ($class, $figure, $told) = @_;
     my $number = 0;
-    my $html = "<figure>\n<div class=\"panels" . ($count < 3 ? " few" : '') . "\">\n";
+    my $html = "<figure>\n<div class=\"panels\">\n";
     $html .= HydroBench::Chart::SVG->paint($_, id => join '-', 'c', $figure->{name}, ++$number) for @{ $figure->{drawings} };
-    return "$html</div>\n<figcaption>" . escape($figure->{note}) . "</figcaption>\n</figure>\n";
+    my $note = $told->{ $figure->{note} }++ ? '' : '<figcaption>' . escape($figure->{note}) . "</figcaption>\n";
+    return "$html</div>\n$note</figure>\n";
 }
 
 # Tables below their charts; many of them are folded away.
@@ -155,7 +166,7 @@ sub _commands {
 
 sub _published {
     my ($class, $scenario, $figure) = @_;
-    my $html  = "<h3>Published and measured</h3>\n" . ($figure ? $class->_figure($figure) : '');
+    my $html  = "<h3>Published and measured</h3>\n" . ($figure ? $class->_figure($figure, {}) : '');
     my $count = 0;
     my @tables;
     for my $table (HydroBench::Figures->published($scenario)) {

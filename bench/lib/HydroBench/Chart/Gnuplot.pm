@@ -5,7 +5,7 @@ use Encode ();
 use HydroBench::Chart::Style;
 
 my $MARGIN = 14;    # units around the drawing
-my $ZOOM   = 2;     # pixels for each unit: sharp on screens that have as many
+my $ZOOM   = 2;     # pixels for each unit, unless told otherwise: sharp on screens that have as many
 my $POINT  = 0.75; # points in a pixel
 
 my %MARK = (circle => 7, square => 5, triangle => 9, diamond => 13);
@@ -20,11 +20,12 @@ sub program {
 # What to do about it when there is none.
 sub hint { return "PNG charts are painted by gnuplot, which is not installed: apt-get install gnuplot-nox\n" }
 
-# Writes the drawing as a PNG file. Dies with what gnuplot said when that fails. $theme: light (default) or dark.
+# Writes the drawing as a PNG file. Dies with what gnuplot said when that fails. $options: theme, light (default) or dark, and
+# zoom, pixels for each unit (2).
 sub write_png {
-    my ($class, $drawing, $path, $theme) = @_;
+    my ($class, $drawing, $path, %options) = @_;
     my $program = $class->program or die $class->hint;
-    my $script  = $class->script($drawing, $path, $theme);
+    my $script  = $class->script($drawing, $path, %options);
     my $pid     = open my $gnuplot, '|-';
     die "cannot fork: $!\n" unless defined $pid;
     if (!$pid) {
@@ -42,12 +43,13 @@ sub write_png {
 
 # The drawing as a script for gnuplot. Everything is a plot of inline data in units, so that what comes later is on top.
 sub script {
-    my ($class, $drawing, $path, $theme) = @_;
-    my $colours = ($theme || 'light') eq 'dark' ? \%HydroBench::Chart::Style::DARK : \%HydroBench::Chart::Style::LIGHT;
+    my ($class, $drawing, $path, %options) = @_;
+    my $zoom    = $options{zoom} || $ZOOM;
+    my $colours = ($options{theme} || 'light') eq 'dark' ? \%HydroBench::Chart::Style::DARK : \%HydroBench::Chart::Style::LIGHT;
     my ($width, $height) = map { $_ + 2 * $MARGIN } @$drawing{qw(width height)};
     my $script = "set encoding utf8\n";
     $script .= sprintf "set terminal pngcairo size %d,%d noenhanced background rgb '%s' font 'Arial,%g' linewidth %g\n",
-        $width * $ZOOM, $height * $ZOOM, $colours->{paper}, 11 * $ZOOM * $POINT, $ZOOM;
+        $width * $zoom, $height * $zoom, $colours->{paper}, 11 * $zoom * $POINT, $zoom;
     $script .= sprintf "set output %s\n", _quote($path);
     $script .= "unset border\nunset key\nunset tics\nset lmargin at screen 0\nset rmargin at screen 1\n"
         . "set tmargin at screen 1\nset bmargin at screen 0\n";
@@ -56,7 +58,7 @@ sub script {
 
     my (@plots, $data);
     for my $shape (@{ $drawing->{shapes} }) {
-        my ($lines, @elements) = _shape($shape, $colours);
+        my ($lines, @elements) = _shape($shape, $colours, $zoom);
         next unless @elements;
         my $block = sprintf '$d%d', scalar @plots;
         $data .= "$block << EOD\n$lines\nEOD\n";
@@ -69,7 +71,7 @@ sub script {
 
 # The data of one shape, and how it is plotted.
 sub _shape {
-    my ($shape, $colours) = @_;
+    my ($shape, $colours, $zoom) = @_;
     my $style = HydroBench::Chart::Style->of($shape->{style});
     my $kind  = $shape->{kind};
     if ($kind eq 'text') {
@@ -79,7 +81,7 @@ sub _shape {
         return (
             sprintf('%g %g "%s"', @$shape{qw(x y)}, $text),
             sprintf("using 1:2:3 with labels %s font 'Arial%s,%g' textcolor rgb '%s'", $side{ $shape->{anchor} || 'start' },
-                $style->{bold} ? ':Bold' : '', $style->{size} * $ZOOM * $POINT, $colours->{ $style->{text} }),
+                $style->{bold} ? ':Bold' : '', $style->{size} * $zoom * $POINT, $colours->{ $style->{text} }),
         );
     }
     if ($kind eq 'rect') {
@@ -97,13 +99,13 @@ sub _shape {
                 $dash),
         );
     }
-    my $mark = sprintf 'with points pointtype %d pointsize %g', $MARK{ $shape->{shape} }, $shape->{size} * $ZOOM / 6;
+    my $mark = sprintf 'with points pointtype %d pointsize %g', $MARK{ $shape->{shape} }, $shape->{size} * $zoom / 6;
     return (
         sprintf('%g %g', @$shape{qw(x y)}),
         ($style->{fill} ? "using 1:2 $mark linecolor rgb '$colours->{ $style->{fill} }'" : ()),
         ($style->{stroke}
             ? sprintf("using 1:2 with points pointtype 6 pointsize %g linewidth %g linecolor rgb '%s'",
-                $shape->{size} * $ZOOM / 6, $style->{width}, $colours->{ $style->{stroke} })
+                $shape->{size} * $zoom / 6, $style->{width}, $colours->{ $style->{stroke} })
             : ()),
     );
 }

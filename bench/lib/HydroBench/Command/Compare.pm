@@ -185,7 +185,7 @@ sub _charts {
     }
     return '' unless @drawings;
     my $count = 0;
-    return "<figure>\n<div class=\"panels" . (@drawings < 3 ? ' few' : '') . "\">\n"
+    return "<figure>\n<div class=\"panels\">\n"
         . join('', map { HydroBench::Chart::SVG->paint($_, id => "$id-" . ++$count) } @drawings)
         . "</div>\n<figcaption>The thin lines are intervals at 95%: where one crosses the dashed line, there may be no difference."
         . "</figcaption>\n</figure>\n";

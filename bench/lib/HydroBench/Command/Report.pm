@@ -66,7 +66,7 @@ sub write_pngs {
     my @paths;
     for my $figure (map { HydroBench::Figures->of($_) } @{ $results->{scenarios} }) {
         push @paths, HydroBench::Chart::Gnuplot->write_png(HydroBench::Chart->beside(3, 36, @{ $figure->{drawings} }),
-            "$dir/$figure->{name}.png", $theme);
+            "$dir/$figure->{name}.png", theme => $theme);
     }
     return @paths;
 }

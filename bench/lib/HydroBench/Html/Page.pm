@@ -41,9 +41,8 @@ header { padding: 48px 0 0; }
 .warning h2 { font-size: 15px; letter-spacing: 0; margin: 0 0 4px; }
 .warning ul { margin: 0; padding-left: 18px; }
 figure { margin: 0 0 28px; }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 310px), 1fr)); gap: 32px 44px;
+.panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 310px), 1fr)); gap: 32px 44px;
   align-items: start; }
-.panels.few { grid-template-columns: repeat(auto-fit, minmax(min(100%, 310px), 380px)); }
 .chart { display: block; width: 100%; height: auto; max-width: 460px; overflow: visible; }
 .chart [data-server] { transition: opacity 0.15s; }
 .pointed .chart [data-server]:not(.at) { opacity: 0.25; }
@@ -70,6 +69,8 @@ th button:focus-visible { outline: 2px solid var(--own); }
 .left-out { color: var(--muted); font-size: 13px; max-width: 90ch; }
 details { margin: 4px 0 8px; font-size: 13px; }
 summary { cursor: pointer; color: var(--muted); }
+.tables { margin-bottom: 16px; }
+.tables > summary { font-size: 15px; padding: 6px 0; color: var(--own); }
 summary:hover { color: var(--own); }
 code { font: 12.5px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; }
 .commands dt { font-weight: 600; margin-top: 10px; }
