@@ -245,6 +245,22 @@ subtest 'a family of measures shares its charts' => sub {
         'whatever it is';
 };
 
+subtest 'what a real run wrote is read whole' => sub {
+    my $results = $R->load("$FindBin::Bin/data/bench/sample");
+    is $results->{schema}, 2, 'schema 2';
+    my @measures = map { @{ $_->{measures} } } @{ $results->{scenarios} };
+    cmp_ok scalar(@measures), '>', 5, scalar(@measures) . ' measures';
+    my ($usual) = grep { $_->{measure}{name} eq 'keepalive16' } @measures;
+    for my $figure (qw(req_per_s cpu_us latency.mean latency.p99.9 error_ratio)) {
+        my $value = $R->value($usual->{results}{hydrofoil}, $figure);
+        my @range = $R->range($usual->{results}{hydrofoil}, $figure);
+        ok defined $value && @range == 2 && $range[0] <= $value && $value <= $range[1], "$figure lies within its rounds";
+    }
+    my $html = HydroBench::Html->report($results);
+    my ($main) = $html =~ m{(<main>.*</main>)}s;
+    is xml_problem($main =~ s/<br>/<br\/>/gr), undef, 'and is a page';
+};
+
 subtest 'every scenario there is can be told' => sub {
     my @warnings;
     local $SIG{__WARN__} = sub { push @warnings, @_ };

@@ -26,6 +26,9 @@ my %SHOWN = (
 my @USUAL    = qw(req_per_s latency.mean error_ratio);
 my %COMPARED = (file => 'mb_per_cpu_s', map { $_ => undef } qw(functions idle idle_active latency load mix restarts syscalls));
 
+# What to say where nobody had any.
+my %NONE = (error_ratio => 'None: no server made an error.', map { $_ => 'None.' } qw(errors failed resets unanswered));
+
 # Where a percentile is on its axis: each step to the right leaves a tenth as many requests.
 my %PLACE = map { my ($percent) = /p(.+)/; $_ => -log(1 - $percent / 100) / log 10 } qw(p50 p75 p90 p99 p99.9);
 
@@ -155,7 +158,7 @@ sub _bars {
         unit     => $about->{unit},
         tick     => $about->{tick},
         groups   => \@groups,
-        ($figure eq 'error_ratio' ? (none => 'None: no server made an error.') : ()),
+        ($NONE{$figure} ? (none => $NONE{$figure}) : ()),
         desc     => _describe($about->{title}, $about->{what}, \@groups),
     );
 }
@@ -211,6 +214,10 @@ sub _curve {
         push @series, { name => $name, style => $line->{$name}[0], shape => $line->{$name}[1], points => \@points };
     }
     my @positive = sort { $a <=> $b } grep { $_ > 0 } @all;
+    return HydroBench::Chart->bars(
+        title => $about->{title}, subtitle => _subtitle($about), none => $NONE{$figure}, desc => $NONE{$figure},
+        groups => [{ rows => [{ name => '', value => 0 }] }],
+    ) if $NONE{$figure} && @all && !@positive;
     my $log = $about->{unit} eq 'time' && @positive && $positive[-1] > 30 * $positive[0];
     return HydroBench::Chart->lines(
         title    => $about->{title},
@@ -219,8 +226,7 @@ sub _curve {
             label => _is_log($family) ? "$family->{axis} (log scale)" : $family->{axis},
             at    => [map { [_place($family, $_->{x}), thousands($_->{x})] } @{ $family->{measures} }],
         },
-        y      => { type => $log ? 'log' : 'linear', tick => $about->{tick}, label => $about->{unit},
-            ($figure eq 'error_ratio' && !@positive ? (to => 0.01) : ()) },
+        y      => { type => $log ? 'log' : 'linear', tick => $about->{tick}, label => $about->{unit}, },
         series => \@series,
         desc   => join(' ', "$about->{title} over $family->{axis}" . (length $about->{what} ? ", $about->{what}" : '') . '.', map {
             my $series = $_;

@@ -28,6 +28,7 @@ h3 { font-size: 18px; line-height: 1.35; margin: 44px 0 16px; text-wrap: balance
 h4 { font-size: 14px; margin: 32px 0 8px; }
 h4 span { font-weight: 400; color: var(--muted); margin-left: 6px; }
 p, ul, dl { margin: 0 0 16px; }
+ul { padding-left: 20px; }
 p, li { max-width: 70ch; }
 section { border-top: 1px solid var(--grid); padding: 40px 0 24px; margin-top: 40px; }
 header { padding: 48px 0 0; }
