@@ -286,6 +286,17 @@ subtest 'every scenario there is can be told' => sub {
     is_deeply \@warnings, [], 'and Perl has nothing to complain about';
 };
 
+subtest 'a single round has no spread' => sub {
+    my $one = $R->from_hash(sample(rounds => 1));
+    my ($done) = @{ $one->{scenarios}[0]{measures} };
+    my ($titles) = HydroBench::Report->cells($done);
+    is_deeply [grep {/spread/} @$titles], [], 'no column for it';
+    my ($figure) = HydroBench::Figures->of($one->{scenarios}[0]);
+    like $figure->{note}, qr/one round only/, 'which is told';
+    is scalar(map { shapes($_, 'whisker') } @{ $figure->{drawings} }), 0, 'and no whiskers';
+    like((HydroBench::Figures->of($R->from_hash(sample())->{scenarios}[0]))[0]{note}, qr/smallest round to the largest/, 'others do');
+};
+
 subtest 'ratios have the range of rounds that were run side by side' => sub {
     my %results = (
         hydrofoil => { kind => 'psgi', req_per_s => 110, rounds => [map { { req_per_s => $_ } } 100, 110, 132] },

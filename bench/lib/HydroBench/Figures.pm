@@ -83,6 +83,7 @@ sub _absolute {
     return {
         title => _title($family), drawings => \@drawings,
         note  => _is_worst($family, $shown[0]) ? 'The worst of all rounds counts; the thin lines reach to the best.'
+            : _is_single($family) ? 'There was one round only: how far rounds lie apart is not known.'
             : 'Medians over the rounds; the thin lines reach from the smallest round to the largest.',
     };
 }
@@ -101,6 +102,11 @@ sub shown {
 sub _is_curve {
     my ($family) = @_;
     return defined $family->{axis} && ($family->{axis} eq 'workers' || @{ $family->{measures} } > 4);
+}
+
+sub _is_single {
+    my ($family) = @_;
+    return !grep { @{ $_->{rounds} || [] } > 1 } map { values %{ $_->{results} } } @{ $family->{measures} };
 }
 
 # Some figures are a promise for every single round, so that the worst one counts.
@@ -157,6 +163,7 @@ sub _bars {
         subtitle => _subtitle($about),
         unit     => $about->{unit},
         tick     => $about->{tick},
+        axis     => $about->{unit} =~ /^time/ ? 'auto' : 'linear',    # times may lie far apart, amounts are lengths
         groups   => \@groups,
         ($NONE{$figure} ? (none => $NONE{$figure}) : ()),
         desc     => _describe($about->{title}, $about->{what}, \@groups),

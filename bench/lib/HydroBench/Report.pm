@@ -6,7 +6,7 @@ use HydroBench::Stats qw(ratio);
 
 # The columns of a measure's table: title, width, and a function of (result, results of all) that gives the cell.
 my $ERRORS = ['errors', 7, sub { defined $_[0]{errors} ? $_[0]{errors} : '' }];
-my $SPREAD = ['spread', 7, sub { defined $_[0]{spread} ? sprintf '%.1f%%', 100 * $_[0]{spread} : '' }];
+my $SPREAD = ['spread', 7, sub { defined $_[0]{spread} && !_is_single($_[0]) ? sprintf '%.1f%%', 100 * $_[0]{spread} : '' }];
 my %COLUMNS = (
     wrk => [
         ['req/s',      9, sub { _thousands($_[0]{req_per_s}) }],
@@ -310,6 +310,9 @@ sub _compare_with_plain {
     }
     return;
 }
+
+# A single round has no spread, rather than none at all.
+sub _is_single { return @{ $_[0]{rounds} || [] } == 1 }
 
 sub _ratio {
     my ($result, $results, $figure) = @_;
