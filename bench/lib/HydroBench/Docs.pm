@@ -149,10 +149,17 @@ sub _is_shown {
 sub _picture {
     my ($figure, $images, $pictures, $told) = @_;
     push @$pictures, { file => "$figure->{name}.png", drawings => $figure->{drawings}, scenario => $figure->{scenario} };
-    my $alt = join ' ', map { $_->{desc} } @{ $figure->{drawings} };
-    $alt = substr($alt, 0, 600) =~ s/[^.]*\z//r . ' The tables below have all figures.' if length $alt > 600;
+    my $alt  = _alt($figure->{drawings}, 600);
     my $note = $told->{ $figure->{note} }++ ? '' : '_' . _inline($figure->{note}) . "_\n\n";
-    return '![' . _inline($alt) . "]($images/$figure->{name}.png)\n\n$note";
+    return "![$alt]($images/$figure->{name}.png)\n\n$note";
+}
+
+# What charts show, in at most that many characters.
+sub _alt {
+    my ($drawings, $length) = @_;
+    my $alt = join ' ', map { $_->{desc} } @$drawings;
+    $alt = (substr($alt, 0, $length) =~ s/[^.]*\z//r) . ' The tables have all figures.' if length $alt > $length;
+    return _inline($alt);
 }
 
 sub _measure {
@@ -230,7 +237,7 @@ sub readme_lines {
     my ($finding) = map { HydroBench::Figures->findings($_) }
         grep { !@chosen || $_->{id} eq $chosen[0]{scenario} } @{ $results->{scenarios} };
     my $text = defined $finding ? "$finding\n\n" : '';
-    $text .= '![' . _inline($_->{drawings}[0]{desc}) . "](docs/img/$_->{file})\n\n" for @chosen > 2 ? @chosen[0, 1] : @chosen;
+    $text .= '![' . _alt($_->{drawings}, 400) . "](docs/img/$_->{file})\n\n" for @chosen > 2 ? @chosen[0, 1] : @chosen;
     return "${text}All figures, how they were measured and what they cannot say: [docs/benchmarks.md](docs/benchmarks.md).\n";
 }
 

@@ -99,13 +99,13 @@ sub _shape {
                 $dash),
         );
     }
-    my $mark = sprintf 'with points pointtype %d pointsize %g', $MARK{ $shape->{shape} }, $shape->{size} * $zoom / 6;
+    my $mark = sprintf 'with points pointtype %d pointsize %g', $MARK{ $shape->{shape} }, $shape->{size} * $zoom / 4.8;
     return (
         sprintf('%g %g', @$shape{qw(x y)}),
         ($style->{fill} ? "using 1:2 $mark linecolor rgb '$colours->{ $style->{fill} }'" : ()),
         ($style->{stroke}
             ? sprintf("using 1:2 with points pointtype 6 pointsize %g linewidth %g linecolor rgb '%s'",
-                $shape->{size} * $zoom / 6, $style->{width}, $colours->{ $style->{stroke} })
+                $shape->{size} * $zoom / 4.8, $style->{width}, $colours->{ $style->{stroke} })
             : ()),
     );
 }

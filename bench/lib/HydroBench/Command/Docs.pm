@@ -40,7 +40,7 @@ sub run {
         make_path($folder);
         for my $picture (@$pictures) {
             my $drawing = HydroBench::Chart->beside(3, 36, @{ $picture->{drawings} });
-            HydroBench::Chart::Gnuplot->write_png($drawing, "$folder/$picture->{file}", zoom => 1.5);
+            HydroBench::Chart::Gnuplot->write_png($drawing, "$folder/$picture->{file}");
         }
     }
     HydroBench::Command::Report::write_file($option{output}, $text);
