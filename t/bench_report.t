@@ -2,6 +2,7 @@ use strict;
 use warnings;
 use utf8;
 use Test::More;
+use Encode ();
 use File::Temp;
 use FindBin;
 use JSON::PP ();
@@ -213,6 +214,40 @@ subtest 'a page of the sample says what was found' => sub {
     like $html, qr/3 of 5 promises are kept, 1 is missed, 1 could not be told/, 'the promises';
     like $html, qr/the README of Cacilheiro, 2016/, 'where published figures come from';
     like $html, qr/taskset -c 1 wrk/, 'command lines';
+};
+
+subtest 'a parser of XML agrees that charts are well-formed' => sub {
+    plan skip_all => 'XML::Parser is not here' unless eval { require XML::Parser; 1 };
+    my @drawings = map { @{ $_->{drawings} } } map { HydroBench::Figures->of($_) } @{ $R->from_hash(sample())->{scenarios} };
+    my $parser = XML::Parser->new;
+    for my $drawing (@drawings) {
+        my $svg = Encode::encode('UTF-8', HydroBench::Chart::SVG->paint($drawing, standalone => 1));
+        ok eval { $parser->parse($svg); 1 }, $drawing->{title} or diag $@;
+    }
+};
+
+subtest 'every text and every line can be told from its background, in light and in dark' => sub {
+    my $luminance = sub {
+        my @parts = map { hex($_) / 255 } $_[0] =~ /([0-9a-f]{2})/g;
+        my ($r, $g, $b) = map { $_ <= 0.03928 ? $_ / 12.92 : (($_ + 0.055) / 1.055)**2.4 } @parts;
+        return 0.2126 * $r + 0.7152 * $g + 0.0722 * $b;
+    };
+    for (['light', \%HydroBench::Chart::Style::LIGHT], ['dark', \%HydroBench::Chart::Style::DARK]) {
+        my ($theme, $colours) = @$_;
+        my %least = ((map { $_ => 4.5 } qw(ink muted own bad good), map {"hue$_"} 1 .. 8), dot => 3);
+        my @faint;
+        for my $name (sort keys %least) {
+            my ($low, $high) = sort { $a <=> $b } map { $luminance->($colours->{$_}) } $name, 'paper';
+            my $contrast = ($high + 0.05) / ($low + 0.05);
+            push @faint, sprintf '%s %.2f', $name, $contrast if $contrast < $least{$name};
+        }
+        is_deeply \@faint, [], $theme;
+        is_deeply [sort keys %$colours], [sort keys %HydroBench::Chart::Style::LIGHT], 'with the same colours';
+    }
+    for my $style (map { HydroBench::Chart::Style->of($_) } HydroBench::Chart::Style->names) {
+        push my @unknown, grep { defined && !$HydroBench::Chart::Style::LIGHT{$_} } @$style{qw(text fill stroke)};
+        fail "there is no colour @unknown" if @unknown;
+    }
 };
 
 subtest 'a family of measures shares its charts' => sub {
