@@ -118,6 +118,8 @@ struct hf_worker {
     pthread_t thread;     /* that runs it */
     unsigned forks;       /* of the process when the worker was made; others mean that this is a child */
     int report_fd;        /* the supervisor listens there; -1: there is none */
+    uint64_t max_memory;  /* resident bytes of the process, above which it leaves; 0: no limit */
+    uint64_t memory_due;  /* when they are looked at next, by the engine's clock */
     SV *on_drain;         /* is told, once, why the engine has stopped accepting; NULL: nobody is */
 
     hf_key keys[HF_MAX_KEYS];

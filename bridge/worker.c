@@ -4,6 +4,8 @@
 #include "../engine/runqueue.h"
 #include "../engine/standby.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* --- the log --- */
@@ -220,7 +222,8 @@ static void handle_ready(pTHX_ hf_worker *w)
     }
 }
 
-static const char *const finish_names[] = {"running", "stopped", "drained", "max-requests", "harakiri", "orphaned", "left"};
+static const char *const finish_names[] = {"running", "stopped", "drained", "max-requests", "harakiri", "orphaned", "left",
+                                           "max-memory"};
 
 /* The supervisor starts a successor now rather than when the last slow client has its answer. */
 static void tell_drain(pTHX_ hf_worker *w)
@@ -241,6 +244,32 @@ static void tell_drain(pTHX_ hf_worker *w)
     hf_standby_leave_app(w->engine);
 }
 
+/* Bytes of this process that are in memory, those shared with others included; 0 where there is no /proc. */
+static uint64_t resident_bytes(void)
+{
+    char text[128];
+    unsigned long pages = 0;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    return sscanf(text, "%*u %lu", &pages) == 1 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* --max-memory: looked at once a second, between requests. */
+static void look_at_memory(hf_worker *w)
+{
+    hf_engine *e = w->engine;
+    if (e->now < w->memory_due)
+        return;
+    w->memory_due = e->now + 1000;
+    if (resident_bytes() > w->max_memory)
+        hf_engine_begin_drain(e, HF_MEMORY);
+}
+
 const char *hf_worker_run(pTHX_ hf_worker *w)
 {
     hf_engine *e = w->engine;
@@ -258,6 +287,8 @@ const char *hf_worker_run(pTHX_ hf_worker *w)
             run_signals(aTHX_ w);
         handle_ready(aTHX_ w);
         release(aTHX_ w);
+        if (HF_UNLIKELY(w->max_memory && !hf_engine_draining(e)))
+            look_at_memory(w);
         if (HF_UNLIKELY(w->on_drain && hf_engine_draining(e)))
             tell_drain(aTHX_ w);
     }
@@ -392,6 +423,7 @@ hf_worker *hf_worker_new(pTHX_ HV *o)
     w->multiprocess = option_flag(aTHX_ o, "multiprocess", FALSE);
     w->multithread = option_flag(aTHX_ o, "multithread", FALSE);
     w->harakiri = option_flag(aTHX_ o, "harakiri", FALSE);
+    w->max_memory = option_count(aTHX_ o, "max_memory", 0);
     w->pull_size = newRV_noinc(newSViv(HF_PULL_SIZE));
     Newx(w->file_space, HF_SMALL_FILE, char);
     hf_env_setup(aTHX_ w);

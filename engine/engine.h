@@ -67,7 +67,7 @@ typedef struct hf_config {
 
 extern const hf_config hf_config_default;
 
-enum hf_finish { HF_RUNNING = 0, HF_STOPPED, HF_DRAINED, HF_MAX_REQUESTS, HF_HARAKIRI, HF_ORPHANED, HF_LEFT };
+enum hf_finish { HF_RUNNING = 0, HF_STOPPED, HF_DRAINED, HF_MAX_REQUESTS, HF_HARAKIRI, HF_ORPHANED, HF_LEFT, HF_MEMORY };
 
 typedef struct hf_engine {
     hf_config config;
@@ -179,7 +179,7 @@ void hf_engine_leave(hf_engine *e);
 /* Interrupts the poller, from any thread or signal handler. */
 void hf_engine_wake(hf_engine *e);
 
-/* Drains for a reason of its own: for HF_MAX_REQUESTS and HF_HARAKIRI by handing over, if there is a run queue. With the
+/* Drains for a reason of its own: for HF_MAX_REQUESTS, HF_MEMORY and HF_HARAKIRI by handing over, if there is a run queue. With the
  * lock. */
 void hf_engine_begin_drain(hf_engine *e, enum hf_finish why);
 

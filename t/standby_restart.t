@@ -196,6 +196,37 @@ for my $workers (1, 3) {
     ok $server->stop, 'it stops';
 }
 
+SKIP: {
+    skip 'needs /proc/self/statm', 2 if !-r '/proc/self/statm';
+    my $leaking = gated_app(more => <<'END');
+    if ($path =~ m{^/leak/(\d+)}) { push our @leak, 'x' x ($1 * 1024 * 1024) }
+END
+    my $server = start_server(app => $leaking, args => [ '--workers', 2, '--max-memory', '150m' ]);
+    check '--max-memory replaces a worker that has grown, and closes no connection' => sub {
+        my $pid = fact($server->ask('GET /'), 'pid');
+        my $client = client_of($server, $pid, 1);
+        my $stop = counting_client($server, 3);
+        ok poll_until(sub { $server->recorded > 50 }), 'clients are at work';
+        is fact($client->ask('GET /leak/1'), 'pid'), $pid, 'one leaks a little';
+        is fact($client->ask('GET /leak/200'), 'pid'), $pid, 'and then much';
+        ok poll_until(sub { $client->ask('GET /'); !kill 0, $pid }), 'the worker is replaced';
+        like $server->wait_for_log(qr/\(pid $pid\) leaves/), qr/leaves \(max-memory\)/, 'the log says why';
+        is $client->ask('GET /')->status, 200, 'its client still has its connection';
+        is_exactly_once($server, $stop->());
+        is scalar(() = $server->log =~ /leaves \(max-memory\)/g), 1, 'the others stay';
+    };
+    ok $server->stop, 'it stops';
+}
+
+check 'a limit of memory below what the application needs is said, and replaces nobody' => sub {
+    my $server = start_server(app => $app, args => [ '--workers', 1, '--max-memory', '1m' ]);
+    like $server->wait_for_log(qr/--max-memory/), qr/takes \d+ MiB before its first request, and the limit is 1 MiB; give it more/, 'how much it is';
+    my $pid = fact($server->ask('GET /'), 'pid');
+    ok poll_until(sub { $server->ask('GET /'); 1 }, 1), 'it serves';
+    is fact($server->ask('GET /'), 'pid'), $pid, 'as before';
+    ok $server->stop, 'it stops';
+};
+
 {
     my $server = start_server(app => $app, args => [ '--workers', 2 ]);
     check 'QUIT: what waits is answered, with Connection: close; idle connections end' => sub {

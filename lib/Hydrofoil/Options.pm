@@ -41,6 +41,8 @@ my @GROUPS = (
             help => 'replace a worker after N requests (0: never)' },
         { names => [qw(min-requests min-reqs-per-child)], type => 'count', value => 'N',
             help => 'or after as few as N (nine tenths of the above)' },
+        { names => [qw(max-memory)], type => 'size', default => 0, value => 'SIZE',
+            help => 'replace a worker that is larger (0: never)' },
         { names => [qw(spawn-interval)], type => 'seconds', default => 0, value => 'S',
             help => 'pause between worker starts (0)' },
         { names => [qw(err-respawn-interval)], type => 'seconds', default => 1, value => 'S',
@@ -150,6 +152,8 @@ sub settings {
         if $settings{request_timeout} && !$settings{standby};
     usage_error('--request-timeout needs a worker that can be replaced: give --workers at least 1')
         if $settings{request_timeout} && !$settings{workers};
+    usage_error('--max-memory needs /proc/self/statm, which is not here: limit workers by --max-requests')
+        if $settings{max_memory} && !-r '/proc/self/statm';
     usage_error('--server-name-header must be printable ASCII')
         if $settings{server_name_header} =~ /[^\x20-\x7e]/;
     return \%settings;

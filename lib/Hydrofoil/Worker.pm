@@ -72,6 +72,7 @@ sub _engine {
         app                    => $app,
         max_keepalive_requests => $settings->{max_keepalive_requests},
         max_requests           => $self->{parent_pid} ? $self->_max_requests : 0,
+        max_memory             => $self->{parent_pid} ? $self->_max_memory : 0,
         tmpdir                 => defined $settings->{tmpdir} ? $settings->{tmpdir} : File::Spec->tmpdir,
         server_name            => length $settings->{server_name_header} ? $settings->{server_name_header} : undef,
         multiprocess           => $self->{parent_pid} ? 1 : 0,
@@ -135,6 +136,20 @@ sub _tell_stack {
     pop @stack if @stack && $stack[-1] eq 'eval {...}';    # the server's
     $self->{log}->problem(join "\n\t", 'a request is about to be given up (--request-timeout); it is', $here, @stack);
     return;
+}
+
+# A limit that a worker exceeds before its first request is none that replacing it could keep.
+sub _max_memory {
+    my $self = shift;
+
+    my $max = $self->{settings}{max_memory} or return 0;
+    open my $statm, '<', '/proc/self/statm' or return 0;
+    my (undef, $pages) = split ' ', scalar <$statm>;
+    my $bytes = $pages * POSIX::sysconf(POSIX::_SC_PAGESIZE());
+    return $max if $bytes <= $max;
+    $self->{log}->problem(sprintf '--max-memory is without effect: a worker takes %.0f MiB before its first request, and the limit is'
+        . ' %.0f MiB; give it more', $bytes / 2**20, $max / 2**20) if $self->{number} == 1;
+    return 0;
 }
 
 sub _max_requests {
