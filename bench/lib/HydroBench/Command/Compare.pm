@@ -94,12 +94,14 @@ sub _what {
     return ("$one->{scenario}/$one->{measure}", $one->{server});
 }
 
-sub _ratio { return defined $_[0]{ratio} ? sprintf '%.3f', $_[0]{ratio} : '-' }
+# Three places tell a per mille; ratios that large need none of it.
+sub _times { return $_[0] < 10 ? sprintf '%.3f', $_[0] : times($_[0]) }
+sub _ratio { return defined $_[0]{ratio} ? _times($_[0]{ratio}) : '-' }
 
 sub _interval {
     my ($one) = @_;
     return '-' unless defined $one->{low} && defined $one->{ratio};
-    return sprintf '%.3f to %.3f', @$one{qw(low high)};
+    return join ' to ', map { _times($_) } @$one{qw(low high)};
 }
 
 sub _change {

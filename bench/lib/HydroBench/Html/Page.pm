@@ -92,6 +92,8 @@ footer { color: var(--muted); font-size: 13px; padding: 8px 0 48px; }
   header { padding-top: 28px; }
   section { padding-top: 28px; margin-top: 28px; }
   h3 { margin-top: 36px; }
+  td { white-space: nowrap; }
+  td:last-child:not(.n) { white-space: normal; min-width: 220px; }
   .promises li { grid-template-columns: 22px 56px minmax(0, 1fr); }
   .promises .word { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; white-space: nowrap; }
 }
