@@ -245,7 +245,7 @@ subtest 'every text and every line can be told from its background, in light and
         is_deeply [sort keys %$colours], [sort keys %HydroBench::Chart::Style::LIGHT], 'with the same colours';
     }
     for my $style (map { HydroBench::Chart::Style->of($_) } HydroBench::Chart::Style->names) {
-        push my @unknown, grep { defined && !$HydroBench::Chart::Style::LIGHT{$_} } @$style{qw(text fill stroke)};
+        my @unknown = grep { defined && !$HydroBench::Chart::Style::LIGHT{$_} } @$style{qw(text fill stroke)};
         fail "there is no colour @unknown" if @unknown;
     }
 };
