@@ -117,6 +117,13 @@ subtest 'where a measure tolerates some errors, only good answers make a server 
     is $result->{error_ratio}, 4 / 200, 'error ratio';
 };
 
+subtest 'a server that keeps to some of its connections says so beside its figures' => sub {
+    my $done = measured({ connections => 2 }, { %$GOOD, blocking => 1 }, { %$GOOD, name => 'other' });
+    is $done->{results}{good}{serves}, 1, 'one of two';
+    is $done->{results}{other}{serves}, undef, 'one that serves all says nothing';
+    like(HydroBench::Report->measure($done), qr/^  good .* serves 1 connections only/m, 'in the table');
+};
+
 subtest 'a client that gives no result is a problem and no figure' => sub {
     my $wrk = slurp("$dir/bin/wrk");
     program("$dir/bin/wrk", 'print "wrk: something is wrong\n"; exit 1');

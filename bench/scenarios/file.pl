@@ -35,7 +35,6 @@ my %file = (app => 'file', file_bytes => 2_397_678, quick => 1);
         },
     ],
     targets => [
-        { measure => 'ab1',        figure => 'mb_per_cpu_s', at_least => 0.9, than => 'nginx' },
         { measure => 'keepalive4', figure => 'mb_per_cpu_s', at_least => 0.9, than => 'nginx' },
     ],
     published => [

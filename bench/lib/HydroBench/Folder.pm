@@ -48,6 +48,7 @@ L<HydroBench::Results> reads it again.
             left_out    servers that take no part: why, by name
             results     by server:
                 kind, command, keep_alive, log
+                serves          connections at a time, where that is less than the client has
                 problem         why there are no figures, if there are none
                 req_per_s, cpu_us, latency { p50 ... }, ...     medians of the rounds
                 spread          (largest - smallest) / median, of req/s in most measures

@@ -76,6 +76,12 @@ sub measure {
     my ($type, undef, $bytes) = $self->post_file($measure);
     $_->wait_ready($measure->{path} || '/', $self->_check($measure), defined $type ? { type => $type, bytes => $bytes } : undef)
         for @servers;
+    if ($measure->{tool} eq 'h2load') {
+        my @closing = grep { !defined $_->problem && !$_->{keep_alive} } @servers;
+        $left_out{ $_->name } = 'closes each connection, and h2load -D does not end then' for @closing;
+        $_->stop for @closing;
+        @servers = grep { !$left_out{ $_->name } } @servers;
+    }
     if (my $prepare = $PREPARE{ $measure->{tool} }) {
         $self->progress("$measure->{name}: preparing", 0);
         $prepare->($self, [grep { !defined $_->problem } @servers], $measure);
@@ -106,6 +112,7 @@ sub measure {
             kind       => $server->{kind},
             spread     => spread(map { $_->{$figure} } @own),
             keep_alive => $server->{keep_alive},
+            serves     => $self->_serves($server, $measure),
             command    => join(' ', @{ $server->command }),
             rounds     => \@own,
             log        => _tail(slurp($server->{log})),
@@ -114,6 +121,15 @@ sub measure {
     $_->stop for @servers;
     $self->{running} = [];
     return { measure => $measure, results => \%results, left_out => \%left_out, pinned => $self->placement($measure) };
+}
+
+# How many connections a server serves at a time where that is less than the client has: a worker that keeps to one connection
+# is fast for that one, and no client counts the others as errors. undef where there are enough.
+sub _serves {
+    my ($self, $server, $measure) = @_;
+    my $workers = $measure->{workers} || 1;
+    my $keeps   = $measure->{tool} ne 'ab' || $measure->{keep_alive};
+    return $server->{blocking} && $server->{keep_alive} && $keeps && ($measure->{connections} || 0) > $workers ? $workers : undef;
 }
 
 # Ends every server that still runs, for whoever interrupts a run.

@@ -28,6 +28,7 @@ sub takes_part {
     return (0, $measure->{essential} ? 'left to a full run' : 'not in this measure')
         if $measure->{servers} && !grep { $_ eq $server->{name} } @{ $measure->{servers} };
     return (0, 'does not serve that') if $server->{apps} && !grep { $_ eq $measure->{app} } @{ $server->{apps} };
+    return (0, 'keeps no connection after an answer without Content-Length') if $measure->{unframed} && $server->{unframed};
     return (0, 'has one worker only') if $server->{single} && ($measure->{workers} || 1) > 1;
     return (0, 'cannot replace its workers') if $measure->{tool} eq 'restarts' && !$server->{reload};
     return (0, 'serves one connection at a time') if $measure->{many} && $server->{blocking};
@@ -199,6 +200,10 @@ Where the run's own will not do.
 =item many
 
 Servers whose workers serve one connection at a time are left out.
+
+=item unframed
+
+The answers have no Content-Length and the connections are to be kept: servers that cannot do both are left out.
 
 =item tolerates (0)
 

@@ -30,7 +30,7 @@ sub start {
     my ($self) = @_;
     my $context = $self->{context};
     $self->{port} = _free_port();
-    $self->{log}  = "$context->{dir}/$self->{name}-$context->{app}.log";
+    $self->{log}  = "$context->{dir}/$self->{name}-$self->{port}.log";
 
     my @command = HydroBench::Servers->command($self, { %$context, port => $self->{port} });
     unshift @command, 'taskset', '-c', $context->{cores} if defined $context->{cores};
@@ -137,10 +137,15 @@ sub _last_words {
     return @lines ? $lines[-1] : 'it said nothing';
 }
 
+# A port that the kernel does not give to outgoing connections, so that it is still free when the server gets there.
 sub _free_port {
-    my $socket = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 0, Listen => 1, Proto => 'tcp')
-        or die "no free port: $!\n";
-    return $socket->sockport;
+    my ($first) = slurp('/proc/sys/net/ipv4/ip_local_port_range') =~ /^(\d+)/;
+    my @ports = $first && $first > 20_000 ? map { 10_000 + int rand($first - 10_000) } 1 .. 100 : ();
+    for my $port (@ports, 0) {
+        my $socket = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => $port, Listen => 1, Proto => 'tcp') or next;
+        return $socket->sockport;
+    }
+    die "no free port: $!\n";
 }
 
 1;

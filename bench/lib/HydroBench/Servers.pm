@@ -4,6 +4,7 @@ use warnings;
 use Config qw(%Config);
 use File::Path qw(make_path);
 use JSON::PP ();
+use POSIX ();
 use HydroBench::Proc qw(slurp);
 
 # A server is a hash:
@@ -17,6 +18,7 @@ use HydroBench::Proc qw(slurp);
 #               file => paths below the checkout
 #   packages    the Debian packages that bring it
 #   hint        what to do about it where a package does not
+#   unframed    true when it cannot say where an answer without Content-Length ends, other than by closing
 #   single      true when it has one worker and no option for more
 #   variant     true when it takes part only where a scenario or --servers names it
 #   base        of a variant: the server whose copy and whose options in a scenario are also its own
@@ -192,6 +194,7 @@ sub _plain {
             name     => 'uwsgi',
             kind     => 'psgi',
             blocking => 1,
+            unframed => 1,
             needs    => { program => ['uwsgi'], psgi_plugin => 1 },
             packages => ['uwsgi-core', 'uwsgi-plugin-psgi'],
             stop_signal => 'INT',    # TERM reloads it
@@ -369,6 +372,12 @@ sub _somaxconn {
     return $limit && $limit < 16_384 ? $limit : 16_384;
 }
 
+# As many open files as a server may have that would otherwise take fewer.
+sub _open_files {
+    my $limit = POSIX::sysconf(POSIX::_SC_OPEN_MAX());
+    return $limit && $limit < 40_000 ? $limit : 40_000;
+}
+
 # Writes nginx's configuration for the app, or as a proxy for what listens on $socket. Returns its path.
 sub _nginx_config {
     my ($c, $socket) = @_;
@@ -383,7 +392,7 @@ sub _nginx_config {
     _write($path, <<"CONF");
 daemon off;
 worker_processes @{[ $c->{workers} || 1 ]};
-worker_rlimit_nofile 40000;
+worker_rlimit_nofile @{[ _open_files() ]};
 pid $c->{dir}/nginx-$c->{port}.pid;
 error_log stderr @{[ defined $socket ? 'crit' : 'error' ]};
 events { worker_connections @{[ defined $socket ? 32_768 : 16_384 ]}; }
@@ -427,8 +436,8 @@ sub _unitd {
 
 sub _unit_modules {
     my ($copy) = @_;
-    my ($module) = glob "$copy/{modules,build/lib/unit/modules,lib/unit/modules}/perl.unit.so";
-    return defined $module ? $module =~ s{/[^/]+$}{}r : undef;
+    my ($found) = grep { -e "$_/perl.unit.so" } map { "$copy/$_" } qw(modules build/lib/unit/modules lib/unit/modules);
+    return $found;
 }
 
 sub _write {
