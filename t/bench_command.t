@@ -4,9 +4,11 @@ use Test::More;
 use Cwd qw(abs_path);
 use File::Temp;
 use FindBin;
+use POSIX ();
+use Time::HiRes qw(sleep);
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../bench/lib";
 use BenchClient qw(client_path);
-use HydroBench::Proc qw(slurp);
+use HydroBench::Proc qw(slurp tree);
 use HydroBench::Results;
 use HydroBench::Run;
 
@@ -52,6 +54,31 @@ subtest 'what cannot be measured is refused, with what can' => sub {
     like bench(qw(--servers nothing hello)), qr/There is no server 'nothing'/, 'a server';
     like bench(qw(--servers gazelle hello), '--results', "$dir/none"), qr/No server is left to measure/, 'no server';
 };
+
+subtest 'interrupted, it ends with its servers' => sub {
+    defined(my $pid = fork) or die "cannot fork: $!";
+    if (!$pid) {
+        open STDOUT, '>', "$dir/interrupted.txt";
+        open STDERR, '>&', \*STDOUT;
+        exec $^X, "$root/script/bench", qw(--quick --rounds 500 --servers hydrofoil --only keepalive16), '--results', "$dir/i", 'hello';
+    }
+    my @tree;
+    wait_until(sub { -e "$dir/i/raw" && (@tree = tree($pid)) >= 3 }) or diag slurp("$dir/interrupted.txt");
+    cmp_ok scalar @tree, '>=', 3, 'itself, a supervisor and a worker';
+    kill INT => $pid;
+    ok wait_until(sub { waitpid($pid, POSIX::WNOHANG()) == $pid }), 'it ends';
+    is $? >> 8, 130, 'exit status';
+    ok wait_until(sub { !grep { slurp("/proc/$_/cmdline") =~ /hydrofoil/ } @tree }), 'and so do they';
+};
+
+sub wait_until {
+    my ($condition) = @_;
+    for (1 .. 1500) {
+        return 1 if $condition->();
+        sleep 0.02;
+    }
+    return 0;
+}
 
 subtest 'the list names scenarios, measures and servers' => sub {
     my $text = bench('--list');
