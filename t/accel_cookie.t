@@ -58,9 +58,11 @@ sub attributes {
     $args{path}      = odd(pick('/', '/a b;c', word()))             if rand() < 0.5;
     $args{expires}   = odd(expiry())                                if rand() < 0.6;
     $args{'max-age'} = odd(pick(0, 3600, '3600', -1, 'x'))          if rand() < 0.3;
-    $args{samesite}  = odd(pick(qw(lax Lax LAX strict sTRICT none None laxer nonesuch other), '')) if rand() < 0.5;
+    $args{samesite}  = odd(pick(qw(lax Lax LAX strict sTRICT none None laxer nonesuch other), '', 'none; ', 'none;', 'none ', "none\n")) if rand() < 0.5;
     $args{secure}    = odd(pick(0, 1, '', 'yes', \'x'))             if rand() < 0.4;
     $args{httponly}  = odd(pick(0, 1, '', 'yes', [], undef))        if rand() < 0.4;
+    $args{partitioned} = odd(pick(0, 1, '', 'yes', [], undef))      if rand() < 0.3;
+    $args{ pick(qw(domain path max-age)) } = pick('SameSite=None', 'SameSite=None; ', 'x; SameSite=None; y', 'S') if rand() < 0.1;
     $args{other}     = 'x'                                          if rand() < 0.1;
     return \%args;
 }

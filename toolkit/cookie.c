@@ -8,6 +8,7 @@
 #endif
 
 #define BAKE "Cookie::Baker::bake_cookie"
+enum { BEFORE_0_12, SINCE_0_12 }; /* versions of Cookie::Baker */
 static const char *const crush_names[] = {"Cookie::Baker::pp_crush_cookie", "Cookie::Baker::XS::crush_cookie"};
 enum { OF_PP, OF_XS };
 
@@ -166,6 +167,7 @@ typedef struct part {
 typedef struct attributes {
     part value, domain, path, expires, max_age, samesite;
     bool has_domain, has_path, has_expires, has_max_age, has_samesite, secure, http_only;
+    bool strict, partitioned; /* since 0.12: SameSite=None makes it secure; CHIPS */
 } attributes;
 
 /* Hashes of the names of attributes: made once, and the same in every thread. */
@@ -175,9 +177,9 @@ static struct {
     U32 hash;
 } keys[] = {
     {"value", 5, 0},    {"domain", 6, 0},   {"path", 4, 0},   {"expires", 7, 0},
-    {"max-age", 7, 0},  {"samesite", 8, 0}, {"secure", 6, 0}, {"httponly", 8, 0},
+    {"max-age", 7, 0},  {"samesite", 8, 0}, {"secure", 6, 0}, {"httponly", 8, 0}, {"partitioned", 11, 0},
 };
-enum { VALUE, DOMAIN, PATH, EXPIRES, MAX_AGE, SAMESITE, SECURE, HTTP_ONLY };
+enum { VALUE, DOMAIN, PATH, EXPIRES, MAX_AGE, SAMESITE, SECURE, HTTP_ONLY, PARTITIONED };
 
 /* The bytes of a plain string; false if it is anything else. */
 static bool plain(pTHX_ SV *sv, part *out)
@@ -205,7 +207,7 @@ static int truth(pTHX_ HV *hv, int which)
     return SvTRUE_nomg(sv) ? 1 : 0;
 }
 
-static bool starts(const part *text, const char *word)
+static bool starts(pTHX_ const part *text, const char *word)
 {
     return text->len >= strlen(word) && foldEQ(text->p, word, strlen(word));
 }
@@ -238,7 +240,7 @@ static bool gather(pTHX_ HV *hv, attributes *a)
     if ((sv = attribute(aTHX_ hv, SAMESITE))) {
         if (!plain(aTHX_ sv, &a->samesite))
             return false;
-        a->has_samesite = starts(&a->samesite, "lax") || starts(&a->samesite, "strict") || starts(&a->samesite, "none");
+        a->has_samesite = starts(aTHX_ &a->samesite, "lax") || starts(aTHX_ &a->samesite, "strict") || starts(aTHX_ &a->samesite, "none");
     }
     if ((yes = truth(aTHX_ hv, SECURE)) < 0)
         return false;
@@ -246,6 +248,16 @@ static bool gather(pTHX_ HV *hv, attributes *a)
     if ((yes = truth(aTHX_ hv, HTTP_ONLY)) < 0)
         return false;
     a->http_only = yes;
+    if (a->strict) {
+        if ((yes = truth(aTHX_ hv, PARTITIONED)) < 0)
+            return false;
+        a->partitioned = yes;
+    }
+    if (a->partitioned) {
+        a->samesite.p = "none";
+        a->samesite.len = 4;
+        a->has_samesite = a->secure = true;
+    }
     return true;
 }
 
@@ -374,10 +386,25 @@ static int expiry(pTHX_ const part *text, int64_t *at)
     return *at >= 0 && *at < INT64_C(253402300800) ? 1 : -1; /* 1970 to 9999 */
 }
 
+/* Has a cookie "SameSite=None" with its "; ", anywhere? The original looks for it in all that it has written, a path too. */
+static bool says_none(const char *cookie, char *end)
+{
+    static const char wanted[] = "SameSite=None; ";
+    const char *p = cookie;
+    end = PUTS(end, "; ");
+    while (end - p >= (ptrdiff_t)sizeof wanted - 1 && (p = memchr(p, 'S', (size_t)(end - p) - (sizeof wanted - 2)))) {
+        if (memcmp(p, wanted, sizeof wanted - 1) == 0)
+            return true;
+        p++;
+    }
+    return false;
+}
+
 static SV *bake(pTHX_ const part *name, const attributes *a)
 {
     int64_t at = 0;
     const int expires = a->has_expires ? expiry(aTHX_ & a->expires, &at) : 0;
+    bool secure = a->secure;
     SV *sv;
     char *d;
     if (expires < 0)
@@ -403,11 +430,15 @@ static SV *bake(pTHX_ const part *name, const attributes *a)
         *d++ = (char)toUPPER(a->samesite.p[0]);
         for (i = 1; i < a->samesite.len; i++)
             *d++ = (char)toLOWER(a->samesite.p[i]);
+        if (a->strict && says_none(SvPVX(sv), d))
+            secure = true;
     }
-    if (a->secure)
+    if (secure)
         d = PUTS(d, "; secure");
     if (a->http_only)
         d = PUTS(d, "; HttpOnly");
+    if (a->partitioned)
+        d = PUTS(d, "; Partitioned");
     *d = '\0';
     SvCUR_set(sv, d - SvPVX(sv));
     SvPOK_only(sv);
@@ -417,6 +448,7 @@ static SV *bake(pTHX_ const part *name, const attributes *a)
 XS_INTERNAL(bake_cookie)
 {
     dXSARGS;
+    dXSI32;
     SV *value = items > 1 ? ST(1) : NULL, *cookie = NULL;
     attributes a;
     part name;
@@ -430,6 +462,7 @@ XS_INTERNAL(bake_cookie)
         XSRETURN(1);
     }
     Zero(&a, 1, attributes);
+    a.strict = ix == SINCE_0_12;
     if (!plain(aTHX_ ST(0), &name))
         goto original;
     if (SvROK(value)) {
@@ -452,7 +485,8 @@ void hf_acc_boot_cookie(pTHX)
     unsigned i;
     for (i = 0; i < sizeof keys / sizeof *keys; i++)
         PERL_HASH(keys[i].hash, keys[i].name, keys[i].len);
-    hf_acc_sub(aTHX_ "Cookie::bake_cookie", bake_cookie, 0);
+    hf_acc_sub(aTHX_ "Cookie::bake_cookie", bake_cookie, BEFORE_0_12);
+    hf_acc_sub(aTHX_ "Cookie::bake_cookie_since_0_12", bake_cookie, SINCE_0_12);
     hf_acc_sub(aTHX_ "Cookie::crush_cookie", crush_cookie, OF_PP);
     hf_acc_sub(aTHX_ "Cookie::xs_crush_cookie", crush_cookie, OF_XS);
 }

@@ -351,7 +351,7 @@ static bool return_values(pTHX_ SV *value, I32 ax, bool join, SV **first)
 }
 
 /* Has the name at `i` been among those before it? */
-static bool is_again(SV **pair, I32 i)
+static bool is_again(pTHX_ SV **pair, I32 i)
 {
     for (I32 j = 0; j < i; j += 2)
         if (SvCUR(pair[j]) == SvCUR(pair[i]) && foldEQ(SvPVX_const(pair[j]), SvPVX_const(pair[i]), (I32)SvCUR(pair[i])))
@@ -371,7 +371,7 @@ static bool are_pairs(pTHX_ SV **pair, I32 n)
         if (i + 1 == n)
             break;
         SV *value = pair[i + 1];
-        if (!is_storable(value) || (!SvOK(value) && is_again(pair, i)))
+        if (!is_storable(value) || (!SvOK(value) && is_again(aTHX_ pair, i)))
             return false;
         AV *av = n > 2 ? array_of(value) : NULL;
         for (SSize_t j = 0; av && j <= av_len(av); j++)
@@ -434,7 +434,7 @@ static void header(pTHX_ I32 ax, I32 items)
             else if (old)
                 keep = hf_mortal_copy(aTHX_ old);
         }
-        if (is_again(&ST(1), i - 1))
+        if (is_again(aTHX_ & ST(1), i - 1))
             push_again(aTHX_ hv, key, value);
         else
             set(aTHX_ hv, key, value);
@@ -1233,10 +1233,7 @@ static XS(headers_content_is)
             ST(0) = sv_2mortal(newSViv(is ? 1 : 0));
             XSRETURN(1);
         }
-        if (ix == IS_TEXT && GIMME_V == G_LIST)
-            ST(0) = sv_2mortal(newSViv(1));
-        else
-            ST(0) = boolSV(is);
+        ST(0) = boolSV(is);
         XSRETURN(1);
     }
 original:
@@ -1297,7 +1294,7 @@ bool hf_headers_set_pairs(pTHX_ HV *hv, SV **pair, I32 n)
     for (I32 i = 0; i < n; i += 2) {
         SV *key = key_of_sv(aTHX_ c, pair[i]);
         SV *value = i + 1 < n ? pair[i + 1] : &PL_sv_undef;
-        if (is_again(pair, i))
+        if (is_again(aTHX_ pair, i))
             push_again(aTHX_ hv, key, value);
         else
             set(aTHX_ hv, key, value);

@@ -81,6 +81,8 @@ typedef struct {
     GV *parse, *crush, *translate; /* of what is called by name */
     HV *implements;                /* URI's: which class has a scheme */
     bool skip_first;               /* how `parse` is to be called, if it is ours */
+    bool loose;                    /* which keys are headers: is_header() */
+    bool brackets;                 /* URI leaves "[" and "]" as they are, as it did before 5.11 */
     /* What a request without a body needs and leaves as it was: used again when nobody holds it any more. */
     AV *spare_parser, *spare_list;
     HV *spare_upload;
@@ -300,11 +302,12 @@ XS_INTERNAL(rq_cookies)
 
 /* --- headers --- */
 
-/* HTTP_ or CONTENT, in letters of either case? */
-static bool is_header(const char *key, I32 len)
+/* Does the key begin with HTTP_ or CONTENT_? Before Plack 1.0051, with HTTP or CONTENT, in letters of either case? */
+static bool is_header(pTHX_ const char *key, I32 len, bool loose)
 {
-    return len >= 4
-           && (foldEQ(key, "HTTP", 4) || (len >= 7 && foldEQ(key, "CONTENT", 7)));
+    if (loose)
+        return len >= 4 && (foldEQ(key, "HTTP", 4) || (len >= 7 && foldEQ(key, "CONTENT", 7)));
+    return len >= 5 && (memEQ(key, "HTTP_", 5) || (len >= 8 && memEQ(key, "CONTENT_", 8)));
 }
 
 /* The name under which HTTP::Headers::Fast keeps it. It makes a note of how names are written (which header_field_names and
@@ -367,7 +370,7 @@ static SV *headers_of(pTHX_ const request *r)
     while ((he = hv_iternext(r->env))) {
         SV *value = HeVAL(he), *field;
         HE *entry;
-        if (HeKLEN(he) == HEf_SVKEY || (!is_header(HeKEY(he), HeKLEN(he)) && LIKELY(HeKLEN(he) >= 0)))
+        if (HeKLEN(he) == HEf_SVKEY || (!is_header(aTHX_ HeKEY(he), HeKLEN(he), MY_CXT.loose) && LIKELY(HeKLEN(he) >= 0)))
             continue;
         if (HeKUTF8(he) || HeKWASUTF8(he) || !hf_acc_is_plain(value) || !(field = field_of(aTHX_ he)))
             return NULL;
@@ -1222,12 +1225,14 @@ static HV *class_of_scheme(pTHX_ const bytes *scheme, const char **default_port)
     return MY_CXT.trust[secure ? IS_HTTPS : IS_HTTP].stash;
 }
 
-/* Printable characters of ASCII but the space: nothing that a pattern takes for white space. */
-static bool is_printable(const bytes *b)
+/* Printable characters of ASCII but the space: nothing that a pattern takes for white space, nor that versions of URI treat
+ * differently. */
+static bool is_printable(pTHX_ const bytes *b)
 {
+    dMY_CXT;
     STRLEN i;
     for (i = 0; i < b->len; i++)
-        if ((U8)b->p[i] <= 0x20 || (U8)b->p[i] >= 0x7f)
+        if ((U8)b->p[i] <= 0x20 || (U8)b->p[i] >= 0x7f || (MY_CXT.brackets && (b->p[i] == '[' || b->p[i] == ']')))
             return false;
     return true;
 }
@@ -1257,7 +1262,7 @@ static SV *uri_of(pTHX_ const request *r, bool whole)
     }
     script.p = SvPVX(base) + at;
     script.len = SvCUR(base) - at;
-    if (script.p[0] != '/' || !is_printable(&script) || !is_printable(&query))
+    if (script.p[0] != '/' || !is_printable(aTHX_ & script) || !is_printable(aTHX_ & query))
         return NULL;
 
     /* host[:port] */
@@ -1390,12 +1395,15 @@ static void find_others(pTHX)
     unsigned i;
     CV *implementor = get_cv("URI::implementor", 0);
     SV *implements = implementor ? hf_closed_over(aTHX_ implementor, "%implements") : NULL;
+    SV *version = get_sv("Plack::Request::VERSION", 0), *reserved = get_sv("URI::reserved", 0);
     Zero(&MY_CXT, 1, my_cxt_t);
     MY_CXT.fields = newHV();
     for (i = 0; i < C_ARRAY_LENGTH(types); i++)
         MY_CXT.types[i] = newSVpv(types[i], 0);
     MY_CXT.parse = named(aTHX_ "Plack::Request::parse_urlencoded_arrayref", SVt_PVCV);
     MY_CXT.skip_first = MY_CXT.parse && skips_first(aTHX_ GvCV(MY_CXT.parse));
+    MY_CXT.loose = version && SvNV(version) < 1.0051;
+    MY_CXT.brackets = !reserved || !SvPOK(reserved) || memchr(SvPVX(reserved), '[', SvCUR(reserved));
     MY_CXT.crush = named(aTHX_ "Cookie::Baker::crush_cookie", SVt_PVCV);
     MY_CXT.translate = named(aTHX_ "HTTP::Headers::Fast::TRANSLATE_UNDERSCORE", SVt_PV);
     MY_CXT.implements = implements && SvTYPE(implements) == SVt_PVHV ? (HV *)SvREFCNT_inc_simple_NN(implements) : NULL;

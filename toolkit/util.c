@@ -51,7 +51,7 @@ PERL_STATIC_INLINE bool is_name(SV *sv)
     return sv && (SvFLAGS(sv) & (SVf_POK | SVf_ROK | SVs_GMG | SVf_UTF8)) == SVf_POK && SvTYPE(sv) < SVt_PVGV;
 }
 
-PERL_STATIC_INLINE bool is_same_name(SV *a, SV *b)
+PERL_STATIC_INLINE bool is_same_name(pTHX_ SV *a, SV *b)
 {
     return SvCUR(a) == SvCUR(b) && foldEQ(SvPVX_const(a), SvPVX_const(b), (I32)SvCUR(a));
 }
@@ -76,7 +76,7 @@ static void remove_from(pTHX_ AV *av, SSize_t from, SV *name)
     AV *gone = NULL; /* freed when the array is whole again: a destructor may look at it */
     for (SSize_t i = from; i < n; i += 2) {
         bool pair = i + 1 < n;
-        if (is_same_name(list[i], name)) {
+        if (is_same_name(aTHX_ list[i], name)) {
             if (!gone)
                 gone = (AV *)sv_2mortal((SV *)newAV());
             av_push(gone, list[i]);
@@ -101,14 +101,14 @@ static XS(util_header_get)
     if (GIMME_V == G_LIST) {
         SP -= items;
         for (SSize_t i = 0; i + 1 <= AvFILLp(av); i += 2)
-            if (is_same_name(AvARRAY(av)[i], name))
+            if (is_same_name(aTHX_ AvARRAY(av)[i], name))
                 XPUSHs(AvARRAY(av)[i + 1] ? hf_mortal_copy(aTHX_ AvARRAY(av)[i + 1]) : &PL_sv_undef);
         PUTBACK;
         return;
     }
     ST(0) = &PL_sv_undef;
     for (SSize_t i = 0; i <= AvFILLp(av); i += 2) {
-        if (is_same_name(AvARRAY(av)[i], name)) {
+        if (is_same_name(aTHX_ AvARRAY(av)[i], name)) {
             if (i < AvFILLp(av) && AvARRAY(av)[i + 1])
                 ST(0) = hf_mortal_copy(aTHX_ AvARRAY(av)[i + 1]);
             break;
@@ -126,7 +126,7 @@ static XS(util_header_exists)
     SV *name = ST(1);
     ST(0) = &PL_sv_no;
     for (SSize_t i = 0; i <= AvFILLp(av); i += 2) {
-        if (is_same_name(AvARRAY(av)[i], name)) {
+        if (is_same_name(aTHX_ AvARRAY(av)[i], name)) {
             ST(0) = sv_2mortal(newSViv(1));
             break;
         }
@@ -149,7 +149,7 @@ static XS(util_header_set)
     if (!av || SvGMAGICAL(ST(2)))
         ORIGINAL("header_set");
     n = AvFILLp(av) + 1;
-    for (i = 0; i < n && !is_same_name(AvARRAY(av)[i], ST(1)); i += 2)
+    for (i = 0; i < n && !is_same_name(aTHX_ AvARRAY(av)[i], ST(1)); i += 2)
         ;
     if (i >= n) {
         SV *name = hf_new_copy(aTHX_ ST(1)), *value = hf_new_copy(aTHX_ ST(2));

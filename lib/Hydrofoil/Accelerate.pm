@@ -18,7 +18,7 @@ XSLoader::load('Hydrofoil::Accelerate', $VERSION);
 #           'Some::Module' => {
 #               versions => ['0.11', '0.12'],          # that it was proven with
 #               version  => 'Other::Module',           # optional: whose $VERSION counts
-#               replace  => { name => \&xsub, ... },   # subs of Some::Module
+#               replace  => { name => \&xsub, ... },   # subs of Some::Module; or a sub that returns them for a version
 #               from     => ['Another::Module'],       # optional: packages that the subs may come from
 #               on       => sub { ... },               # optional: called when the subs have been replaced
 #               off      => sub { ... },               # optional: called when they have been put back
@@ -111,7 +111,6 @@ sub _version {
 sub _prepare {
     my ($module, $spec, $code) = @_;
 
-    my @wanted = sort keys %{ $spec->{replace} };
     for my $name (defined $spec->{version} ? $spec->{version} : (), $module) {
         (my $file = "$name.pm") =~ s{::}{/}g;
         next if $INC{$file};
@@ -126,13 +125,14 @@ sub _prepare {
         return { state => 'another version', subs => [] };
     }
 
+    my $replace = ref $spec->{replace} eq 'CODE' ? $spec->{replace}->($version) : $spec->{replace};
     my (@subs, @foreign);
-    for my $name (@wanted) {
+    for my $name (sort keys %$replace) {
         no strict 'refs';
         my $original = defined &{"$module\::$name"} ? \&{"$module\::$name"} : undef;
         if ($original && _is_original($original, $module, $spec)) {
             push @subs, $name;
-            my $replacement = _as_replacement($spec->{replace}{$name}, $original);
+            my $replacement = _as_replacement($replace->{$name}, $original);
             $code->{ refaddr $original } = [ $original, $replacement ];
             no warnings 'redefine';
             *{"Hydrofoil::Accelerate::Original::$module\::$name"} = $original;

@@ -14,13 +14,13 @@ sub modules {
             on       => \&_learn,
         },
         'Plack::Middleware' => {
-            versions => ['1.0050'],
+            versions => [ '1.0048', '1.0050', '1.0051' ],
             version  => 'Plack',
             from     => ['Plack::Util::Accessor'],
             replace  => { app => \&app },
         },
         'Plack::Middleware::AccessLog' => {
-            versions => ['1.0050'],
+            versions => [ '1.0048', '1.0050', '1.0051' ],
             version  => 'Plack',
             from     => ['Plack::Util::Accessor'],
             replace  => {

@@ -4,12 +4,20 @@ use warnings;
 
 # Cookie::Baker's crush_cookie is its pp_crush_cookie, or that of Cookie::Baker::XS if it is installed.
 sub modules {
-    my %baker = (pp_crush_cookie => \&crush_cookie);
-    $baker{bake_cookie} = \&bake_cookie if _escapes_as_known();
     return (
-        'Cookie::Baker'     => { versions => ['0.11'], replace => \%baker },
+        'Cookie::Baker'     => { versions => [ '0.11', '0.12' ], replace => \&_of_baker },
+        # 0.11 keeps spaces around "=", and reads beyond the ends of short values.
         'Cookie::Baker::XS' => { versions => ['0.12'], replace => { crush_cookie => \&xs_crush_cookie } },
     );
+}
+
+# 0.12 knows "partitioned", and makes what has SameSite=None secure.
+sub _of_baker {
+    my $version = shift;
+
+    my %subs = (pp_crush_cookie => \&crush_cookie);
+    $subs{bake_cookie} = $version eq '0.11' ? \&bake_cookie : \&bake_cookie_since_0_12 if _escapes_as_known();
+    return \%subs;
 }
 
 # What bake_cookie writes depends on URI::Escape, whose set of characters has changed before.

@@ -36,11 +36,11 @@ sub modules {
         : (),
         'Plack::Request::Upload' => {
             version  => 'Plack::Request',
-            versions => ['1.0050'],
+            versions => [ '1.0048', '1.0050', '1.0051' ],
             replace  => { new => \&upload_new },
         },
         'Plack::Request' => {
-            versions => ['1.0050'],
+            versions => [ '1.0048', '1.0050', '1.0051' ],
             replace  => { _parse_request_body => \&parse_request_body },
         },
     );

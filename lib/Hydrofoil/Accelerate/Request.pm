@@ -16,7 +16,7 @@ my @METHODS = qw(
 sub modules {
     return (
         'Plack::Request' => {
-            versions => ['1.0050'],
+            versions => [ '1.0048', '1.0050', '1.0051' ],
             replace  => { map { ($_ => __PACKAGE__->can($_)) } @METHODS },
             on       => \&on,
         },

@@ -12,7 +12,7 @@ sub modules {
     no strict 'refs';
     return (
         'Plack::Response' => {
-            versions => ['1.0050'],
+            versions => [ '1.0048', '1.0050', '1.0051' ],
             from     => ['Plack::Util::Accessor'],
             replace  => { map { $_ => \&{ __PACKAGE__ . "::$_" } } @SUBS },
         },

@@ -6,7 +6,7 @@ use warnings;
 sub modules {
     return (
         'WWW::Form::UrlEncoded::XS' => {
-            versions => ['0.28'],
+            versions => [ '0.26', '0.28' ],
             replace  => _subs('xs'),
         },
         'WWW::Form::UrlEncoded::PP' => {

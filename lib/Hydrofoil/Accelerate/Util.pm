@@ -12,7 +12,7 @@ sub modules {
     no strict 'refs';
     return (
         'Plack::Util' => {
-            versions => ['1.0050'],
+            versions => [ '1.0048', '1.0050', '1.0051' ],
             version  => 'Plack',
             from     => ['Plack::Util::Prototype'],
             replace  => {
@@ -21,7 +21,7 @@ sub modules {
             },
         },
         'Plack::Component' => {
-            versions => ['1.0050'],
+            versions => [ '1.0048', '1.0050', '1.0051' ],
             version  => 'Plack',
             replace  => { to_app => \&component_to_app, response_cb => \&component_response_cb },
         },

@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use Data::Dumper ();
 use Exporter 'import';
+use POSIX ();
 use Test::More;
 
 our @EXPORT = qw(pick chance number reseed attempt same_with_and_without no_leak);
@@ -10,6 +11,9 @@ our @EXPORT = qw(pick chance number reseed attempt same_with_and_without no_leak
 # What a function gives, with and without the accelerator, on generated input that is the same on every run and machine.
 
 my $state = 1;
+
+# Numbers of processes of which a text with digits before them does not say where they begin: 55555, 80808.
+my $REPEATS = qr/\A(..?)\1/;
 
 sub reseed { $state = shift; return }
 
@@ -32,6 +36,8 @@ sub dump_of {
     my $dump = Data::Dumper::Dumper(@_);
     $dump =~ s/\(0x[0-9a-f]+\)/(ADDRESS)/gi;
     $dump =~ s/$$/PROCESS/g;
+    # Before 5.36 a number that has once been read as a string looks like one.
+    $dump =~ s/'(-?[0-9]+(?:\.[0-9]+)?)'/$1/g if $] < 5.036;
     utf8::encode($dump);
     return $dump;
 }
@@ -61,13 +67,16 @@ sub same_with_and_without {
 
     $args{count} *= $ENV{HYDROFOIL_CASES} if $ENV{HYDROFOIL_CASES};
     require Hydrofoil::Accelerate;
-    my $pid = open my $pipe, '-|';
-    BAIL_OUT("fork: $!") if !defined $pid;
+    my ($pid, $pipe);
+    do {
+        $pid = open $pipe, '-|';
+        BAIL_OUT("fork: $!") if !defined $pid;
+        POSIX::_exit(0) if !$pid && $$ =~ $REPEATS;
+    } while ($pid && $pid =~ $REPEATS);
     if (!$pid) {
         binmode STDOUT;
         _run(\%args, sub { print pack 'N/a', $_[0] });
         close STDOUT;
-        require POSIX;
         POSIX::_exit(0);
     }
     binmode $pipe;
