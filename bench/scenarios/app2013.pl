@@ -19,7 +19,7 @@ my $keep  = '-E production --max-workers 16 --max-keepalive-reqs 10000 --max-req
             requests       => 30_000,
             quick_requests => 1_000,
             workers        => 16,
-            rounds         => 3,
+            rounds         => 4,
             options        => {
                 starman => '--preload-app --workers=16 --max-requests=50000',
                 map { $_ => $close } qw(hydrofoil starlet gazelle),
@@ -36,7 +36,7 @@ my $keep  = '-E production --max-workers 16 --max-keepalive-reqs 10000 --max-req
             duration    => 10,
             quick       => 1,
             workers     => 16,
-            rounds      => 3,
+            rounds      => 4,
             essential   => [qw(hydrofoil starman starlet)],
             options     => {
                 starman   => '--workers=16 --max-requests 10000 -E production',

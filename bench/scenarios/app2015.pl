@@ -8,7 +8,7 @@ my %measure = (
     connections => 8,
     threads     => 2,
     workers     => 10,
-    rounds      => 3,
+    rounds      => 4,
     quick       => 1,
 );
 

@@ -1,6 +1,6 @@
 # Few and very many connections, as published for Cacilheiro in 2016.
 my $many  = '--max-workers 8 --max-reqs-per-child 99999999';
-my %point = (workers => 8, duration => 20, rounds => 3, series => 'connections', tolerates => 0.05);
+my %point = (workers => 8, duration => 20, rounds => 4, series => 'connections', tolerates => 0.05);
 
 my %published = (    # req/s, mean latency in ms, errors: at 8,192, 256 and 16 connections, of runs of 20 s
     cacilheiro      => [[168_975, 29.83, 551], [206_449, 1.85, 0], [148_948, 0.10, 0]],

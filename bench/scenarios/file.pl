@@ -13,7 +13,7 @@ my %file = (app => 'file', file_bytes => 2_397_678, quick => 1);
             connections    => 1,
             requests       => 2_000,
             quick_requests => 200,
-            rounds         => 3,
+            rounds         => 4,
             essential      => [qw(hydrofoil nginx starlet)],
         },
         {
@@ -25,7 +25,7 @@ my %file = (app => 'file', file_bytes => 2_397_678, quick => 1);
             connections    => 1,
             requests       => 2_000,
             quick_requests => 200,
-            rounds         => 3,
+            rounds         => 4,
         },
         {
             %file,

@@ -13,7 +13,7 @@
             many        => 1,
             duration    => 10,
             quick       => 2,
-            rounds      => 3,
+            rounds      => 4,
         },
         {
             name        => 'sixteen-workers',
@@ -24,7 +24,7 @@
             part        => 0.5,
             duration    => 10,
             quick       => 2,
-            rounds      => 3,
+            rounds      => 4,
             essential   => [qw(hydrofoil starlet nginx)],
         },
     ],

@@ -10,7 +10,7 @@ my %measure = (
     duration    => 10,
     quick       => 1,
     workers     => 16,
-    rounds      => 3,
+    rounds      => 4,
 );
 
 {

@@ -21,7 +21,7 @@ my $options = '-E production --max-workers={workers} --max-reqs-per-child=50000'
                 requests       => 30_000,
                 quick_requests => 1_000,
                 workers        => $_,
-                rounds         => 2,
+                rounds         => 4,
                 series         => 'workers',
                 x              => $_,
                 ($_ == 4 ? (essential => [qw(hydrofoil starman-flock starlet)]) : ()),
