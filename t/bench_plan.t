@@ -145,6 +145,21 @@ subtest 'the options of a measure are for a server and for its variants' => sub 
         . ' -a /there/bench/apps/hello.psgi', 'in the command line';
 };
 
+subtest 'a server takes part where it can, and else there is a reason' => sub {
+    my $why = sub {
+        my ($measure, %server) = @_;
+        return (HydroBench::Scenario->takes_part({ app => 'hello', tool => 'wrk', %$measure }, { name => 'x', %server }))[1];
+    };
+    is $why->({}), undef, 'it can';
+    is $why->({ app => 'ok' }, apps => ['hello']), 'does not serve that', 'another application';
+    is $why->({ workers => 2 }, single => 1), 'has one worker only', 'several workers';
+    is $why->({ many => 1 }, blocking => 1), 'serves one connection at a time', 'many connections';
+    is $why->({ unframed => 1 }, unframed => 1), 'keeps no connection after an answer without Content-Length', 'no Content-Length';
+    is $why->({ tool => 'restarts' }), 'cannot replace its workers', 'graceful restarts';
+    is $why->({ servers => ['y'] }), 'not in this measure', 'a measure that names others';
+    is $why->({ servers => ['y'], essential => 1 }), 'left to a full run', 'among the essentials';
+};
+
 subtest 'a server behind nginx is found by the copy of the server itself' => sub {
     is(HydroBench::Servers->copy(HydroBench::Servers->named('gazelle-nginx'), { gazelle => '/copy' }), '/copy', 'copy');
     my @command = HydroBench::Servers->command(HydroBench::Servers->named('gazelle-nginx'),

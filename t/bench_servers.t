@@ -133,6 +133,14 @@ PERL
     $keeps->stop;
 };
 
+subtest 'the port of a server is one that outgoing connections do not take from it' => sub {
+    open my $file, '<', '/proc/sys/net/ipv4/ip_local_port_range' or plan skip_all => 'no range of ports';
+    my ($first, $last) = split ' ', <$file>;
+    plan skip_all => 'no ports below' if $first <= 20_000;
+    my @taken = grep { $_ >= $first && $_ <= $last } map { HydroBench::Server::_free_port() } 1 .. 20;
+    is "@taken", '', 'none of twenty';
+};
+
 subtest 'a server that is not installed is named with the reason' => sub {
     my %context = (root => $root);
     is(HydroBench::Servers->missing({ name => 'x', needs => { program => ['no-such-program'] } }, \%context),

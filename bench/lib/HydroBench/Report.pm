@@ -236,7 +236,8 @@ sub notes {
     my $repeated = grep { $_->{repeated} && $_->{worst} } @{ $result->{rounds} || [] };
     push @notes, "disturbed: $repeated rounds were made again" if $repeated;
     push @notes, 'no keep-alive' unless $result->{keep_alive};
-    push @notes, "serves $result->{serves} connections only" if defined $result->{serves};
+    push @notes, 'serves ' . ($result->{serves} == 1 ? 'one connection' : "$result->{serves} connections") . ' at a time'
+        if defined $result->{serves};
     if (defined $result->{server_cpu}) {
         push @notes, 'client-bound' if $result->{client_cpu} > 0.95 && $result->{server_cpu} < 0.9;
         push @notes, 'server waits' if $result->{client_cpu} < 0.9 && $result->{server_cpu} < 0.9;
