@@ -40,6 +40,23 @@ sub ask_meanwhile {
     return sub { local $/; my $answer = <$reader>; waitpid $pid, 0; $answer };
 }
 
+for my $preload ([], ['--no-preload-app']) {
+    subtest "USR1 (log rotation) while the application loads ends nothing: @$preload" => sub {
+        my $slow = write_file("$dir/slow.psgi", <<"APP");
+open my \$mark, '>', "$dir/loading" or die \$!;
+until (-e "$dir/loaded") { select undef, undef, undef, 0.01 }
+sub { [ 200, [], ['loaded'] ] };
+APP
+        unlink "$dir/loading", "$dir/loaded";
+        my $server = hydrofoil('--host', '127.0.0.1', '--port', 0, '-w', 1, @$preload, $slow);
+        ok poll_until(sub { -e "$dir/loading" }), 'it loads';
+        $server->signal('USR1');
+        write_file("$dir/loaded", '');
+        is get($server->port), 'loaded', 'it serves';
+        is $server->stop, 0, 'exit code';
+    };
+}
+
 for my $signal (qw(TERM INT QUIT)) {
     subtest "$signal ends the server and all its workers" => sub {
         my $server  = start('-w', 3);

@@ -50,6 +50,7 @@ sub run {
     $self->parse_options if !$self->{options};
     $self->_refuse_missing_file if !@args;
     $self->_accelerate;
+    local $SIG{USR1} = sub { };    # log rotation while the application loads is no reason to die
     return $self->SUPER::run(@args);
 }
 

@@ -55,6 +55,9 @@ sub _serve {
         quiet => $settings->{quiet},
         owner => $self->{privileges}->uid,
     );
+    # Until the supervisor takes it over.
+    my $log = $self->{log};
+    local $SIG{USR1} = sub { $log->reopen };
     if (defined $settings->{pid}) {
         $self->{pid_file} = Hydrofoil::PidFile->new($settings->{pid});
         $self->{pid_file}->refuse_if_live if !Hydrofoil::Listener->under_server_starter;
