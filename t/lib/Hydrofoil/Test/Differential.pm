@@ -35,7 +35,7 @@ sub dump_of {
     local $Data::Dumper::Deparse  = 0;
     my $dump = Data::Dumper::Dumper(@_);
     $dump =~ s/\(0x[0-9a-f]+\)/(ADDRESS)/gi;
-    $dump =~ s/$$/PROCESS/g;
+    $dump =~ s/\b$$\b/PROCESS/g;
     # Before 5.36 a number that has once been read as a string looks like one.
     $dump =~ s/'(-?[0-9]+(?:\.[0-9]+)?)'/$1/g if $] < 5.036;
     utf8::encode($dump);
