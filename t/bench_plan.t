@@ -70,6 +70,8 @@ subtest '--quick without a scenario: something of every scenario, in less than t
     $plan->{begin} -= 160;
     my ($part) = $plan->parts;
     like $plan->hindrance($part, $part->{measures}[0]), qr/no time is left/, 'what does not fit any more is left out';
+    ok !grep({ $_->{servers} } map { @{ $_->{measures} } } plan_of(quick => 1, servers => ['starman'])->parts),
+        'whoever is named takes part';
     is plan_of(quick => 1, names => ['hello'])->rounds, 3, 'a scenario that is named has three rounds';
 };
 
@@ -157,6 +159,7 @@ subtest 'a server takes part where it can, and else there is a reason' => sub {
     is $why->({ unframed => 1 }, unframed => 1), 'keeps no connection after an answer without Content-Length', 'no Content-Length';
     is $why->({ tool => 'restarts' }), 'cannot replace its workers', 'graceful restarts';
     is $why->({ servers => ['y'] }), 'not in this measure', 'a measure that names others';
+    is $why->({ servers => ['x'] }, name => 'x@old'), undef, 'another copy of one that it names';
     is $why->({ servers => ['y'], essential => 1 }), 'left to a full run', 'among the essentials';
 };
 

@@ -59,7 +59,8 @@ sub _part {
         if    ($self->{duration}) { delete $measure->{requests} }
         elsif ($self->{quick})    { $measure->{requests} = $measure->{quick_requests} if $measure->{quick_requests} }
         $measure->{note}    = $self->_crowd($measure) unless defined $measure->{note};
-        $measure->{servers} = $measure->{essential} if $self->{essentials} && ref $measure->{essential};
+        $measure->{servers} = $measure->{essential}
+            if $self->{essentials} && ref $measure->{essential} && !@{ $self->{servers} };
     }
     return { scenario => $scenario, measures => \@measures, servers => @measures ? $self->_servers($scenario) : [] };
 }

@@ -26,7 +26,7 @@ sub takes_part {
     my ($class, $measure, $server) = @_;
     return (0, 'is no server') if $measure->{tool} eq 'functions';
     return (0, $measure->{essential} ? 'left to a full run' : 'not in this measure')
-        if $measure->{servers} && !grep { $_ eq $server->{name} } @{ $measure->{servers} };
+        if $measure->{servers} && !grep { $server->{name} =~ /^\Q$_\E(?:@|$)/ } @{ $measure->{servers} };
     return (0, 'does not serve that') if $server->{apps} && !grep { $_ eq $measure->{app} } @{ $server->{apps} };
     return (0, 'keeps no connection after an answer without Content-Length') if $measure->{unframed} && $server->{unframed};
     return (0, 'has one worker only') if $server->{single} && ($measure->{workers} || 1) > 1;
