@@ -57,6 +57,28 @@ subtest 'another version of a module is left alone, and that is said once' => su
     like $output, qr/^WWW::Form::UrlEncoded::PP 7\.5: another version$/m, 'and in the status';
 };
 
+subtest 'the manual says which versions these are' => sub {
+    my $file = "$ROOT/lib/Hydrofoil/Accelerate.pm";
+    open my $in, '<', $file or die "$file: $!";
+    my ($section) = do { local $/; <$in> } =~ /^=head1 VERSIONS\n(.*?)^=head1/ms;
+    my @table = $section =~ /^ {4}(\w+ +\w+(?:::\w+)+ +[0-9].*)$/mg;
+    s/ +/ /g for @table;
+
+    my @rows;
+    for my $area (map {m{(\w+)\.pm\z}} glob "$ROOT/lib/Hydrofoil/Accelerate/*.pm") {
+        require "Hydrofoil/Accelerate/$area.pm";
+        my @modules = "Hydrofoil::Accelerate::$area"->modules;
+        while (my ($module, $spec) = splice @modules, 0, 2) {
+            my $of = defined $spec->{version} && $spec->{version} ne $module ? " of $spec->{version}" : '';
+            push @rows, "$area $module " . join(', ', @{ $spec->{versions} }) . $of;
+        }
+    }
+    my @by_others = grep {/MultiPart/} @table;    # which depends on the version of another module
+    @rows = ((grep { !/MultiPart/ } @rows), @by_others) if !grep {/MultiPart/} @rows;
+    is_deeply [ sort @table ], [ sort @rows ], 'the table and the code are the same';
+    cmp_ok scalar @table, '>=', 15, 'and it is all there';
+};
+
 subtest 'a sub that something else has replaced is left alone' => sub {
     my $output = perl("use B; use WWW::Form::UrlEncoded; require WWW::Form::UrlEncoded::PP; no warnings;
         *WWW::Form::UrlEncoded::PP::parse_urlencoded = sub { 'mine' }; require Hydrofoil::Accelerate; Hydrofoil::Accelerate->load(only => ['UrlEncoded']);

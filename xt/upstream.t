@@ -16,8 +16,8 @@ use Test::More;
 #   prove -b xt/upstream.t
 #   prove -b xt/upstream.t :: libplack-perl t/Plack-Request      only these packages, and files with this in their path
 #
-# HYDROFOIL_UPSTREAM, a directory, has the sources already: PACKAGE_VERSION.dsc and what it names. JOBS: files at a time
-# (default 2).
+# HYDROFOIL_UPSTREAM, a directory, has the sources already: PACKAGE_VERSION.dsc and what it names. Without Debian's part of
+# them, which mirrors drop first, PACKAGE_VERSION.orig.tar.gz does. JOBS: files at a time (default 2).
 
 my $root = dirname($FindBin::Bin);
 my $keep = "$root/build/upstream";
@@ -93,17 +93,23 @@ sub sources_of {
     return $tree if -d "$tree/t";
 
     my $from = defined $ENV{HYDROFOIL_UPSTREAM} ? $ENV{HYDROFOIL_UPSTREAM} : $keep;
-    if (!-e "$from/$name.dsc") {
-        return (undef, "$from/$name.dsc is not there") if defined $ENV{HYDROFOIL_UPSTREAM};
+    (my $original = "$from/$name") =~ s/-[^-]*\z/.orig.tar.gz/;
+    my $why = "$from/$name.dsc is not there";
+    if (!-e "$from/$name.dsc" && !defined $ENV{HYDROFOIL_UPSTREAM}) {
         my $here = getcwd();
         make_path($keep);
         chdir $keep or die "$keep: $!";
-        ($ok, my $why) = apt('source', '--download-only', "$source=$version");
+        (my $got, $why) = apt('source', '--download-only', "$source=$version");
         chdir $here or die "$here: $!";
-        return (undef, "cannot get its source: $why") if !$ok || !-e "$keep/$name.dsc";
     }
     remove_tree($tree);
-    ($ok, my $why) = output_of('dpkg-source', '--no-check', '-x', "$from/$name.dsc", $tree);
+    if (-e "$from/$name.dsc") {
+        ($ok, $why) = output_of('dpkg-source', '--no-check', '-x', "$from/$name.dsc", $tree);
+    }
+    return $tree if -d "$tree/t";
+    return (undef, "has no source: $why") if !-e $original;
+    make_path($tree);
+    ($ok, $why) = output_of('tar', '-xzf', $original, '-C', $tree, '--strip-components=1');
     return (undef, "cannot unpack its source: $why") if !$ok;
     return (undef, 'has no tests') if !-d "$tree/t";
     return $tree;

@@ -275,6 +275,37 @@ What became of each module: hashes with C<area>, C<module>, C<version>, C<state>
 C<replaced by something else>) and C<subs>, the names of its accelerated subs. In
 scalar context a line of text for each.
 
+=head1 VERSIONS
+
+What each area accelerates, and in which versions it was proven: the modules' own tests pass as they do without, and
+on generated input each sub returns, warns and dies as the original does. On perl 5.32, 5.36 and 5.40, with the
+versions of Debian 11, 12 and 13.
+
+    Area        Module                            Versions
+    UrlEncoded  WWW::Form::UrlEncoded::XS         0.26, 0.28
+    UrlEncoded  WWW::Form::UrlEncoded::PP         0.26 of WWW::Form::UrlEncoded
+    Cookie      Cookie::Baker                     0.11, 0.12
+    Cookie      Cookie::Baker::XS                 0.12
+    MultiValue  Hash::MultiValue                  0.16
+    Headers     HTTP::Headers::Fast               0.22
+    Response    Plack::Response                   1.0048, 1.0050, 1.0051
+    Util        Plack::Util                       1.0048, 1.0050, 1.0051 of Plack
+    Util        Plack::Component                  1.0048, 1.0050, 1.0051 of Plack
+    Entity      HTTP::Entity::Parser              0.25
+    Entity      HTTP::Entity::Parser::UrlEncoded  0.25 of HTTP::Entity::Parser
+    Entity      HTTP::Entity::Parser::JSON        0.25 of HTTP::Entity::Parser
+    Entity      HTTP::Entity::Parser::MultiPart   0.25 of HTTP::Entity::Parser
+    Entity      Plack::Request::Upload            1.0048, 1.0050, 1.0051 of Plack::Request
+    Entity      Plack::Request                    1.0048, 1.0050, 1.0051
+    Request     Plack::Request                    1.0048, 1.0050, 1.0051
+    AccessLog   Apache::LogFormat::Compiler       0.36
+    AccessLog   Plack::Middleware                 1.0048, 1.0050, 1.0051 of Plack
+    AccessLog   Plack::Middleware::AccessLog      1.0048, 1.0050, 1.0051 of Plack
+
+HTTP::Entity::Parser::MultiPart is accelerated with HTTP::MultiPartParser 0.02 only. What Plack::Request takes for
+headers, what bake_cookie knows and how URI escapes differs between these versions; each does what it does
+unaccelerated.
+
 =head1 SEE ALSO
 
 L<hydrofoil>, L<Hydrofoil::UrlEncoded>

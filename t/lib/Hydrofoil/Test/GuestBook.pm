@@ -7,7 +7,10 @@ use Hydrofoil::Test;
 
 our @EXPORT = qw(test_guest_book);
 
-# What a browser would do with the guest book in t/apps/NAME, the same for every framework.
+my $ROOT = $Hydrofoil::Test::ROOT;
+
+# What a browser would do with the guest book in t/apps/NAME, the same for every framework; and all of it once more with
+# Plack's own modules in C.
 sub test_guest_book {
     my ($name, $framework) = @_;
     for my $module ($framework, qw(LWP::UserAgent HTTP::Request::Common HTTP::Tiny HTTP::Cookies)) {
@@ -15,7 +18,52 @@ sub test_guest_book {
     }
     local $ENV{HYDROFOIL_TEST_APPDIR} = app_file($name);
     delete local @ENV{qw(http_proxy HTTP_PROXY)};
-    my $server = start_server(app => app_file("$name/app.psgi"), args => ['-E', 'deployment']);
+    for my $accelerated (0, 1) {
+        my $server = start_server(
+            app => app_that_tells(app_file("$name/app.psgi")),
+            args => ['-E', 'deployment', $accelerated ? '--accelerate' : ()],
+        );
+        subtest $accelerated ? "$framework, accelerated" : $framework => sub {
+            my $status = HTTP::Tiny->new->get($server->url('/accelerated'))->{content};
+            is $status, $accelerated ? status_of_accelerator() : 'not loaded', 'which modules are accelerated in the worker';
+            use_guest_book($name, $server);
+        };
+    }
+    done_testing;
+    return;
+}
+
+# The source of an application that answers at /accelerated which modules are.
+sub app_that_tells {
+    my $file = shift;
+
+    open my $in, '<', $file or die "$file: $!";
+    my $source = do { local $/; <$in> };
+    return <<"END";
+my \$guest_book = do {
+#line 1 "$file"
+$source
+};
+sub {
+    my \$env = shift;
+    return \$guest_book->(\$env) if \$env->{PATH_INFO} ne '/accelerated';
+    my \$status = Hydrofoil::Accelerate->can('status') ? Hydrofoil::Accelerate->status : 'not loaded';
+    return [ 200, [ 'Content-Type' => 'text/plain' ], [ \$status ] ];
+}
+END
+}
+
+# What it says in a program that has nothing else: which modules are installed, in versions that are accelerated.
+sub status_of_accelerator {
+    open my $out, '-|', $^X, (map { "-I$ROOT/$_" } qw(blib/arch blib/lib lib)), '-e',
+        'use Hydrofoil::Accelerate; print scalar Hydrofoil::Accelerate->status' or die "perl: $!";
+    local $/;
+    return scalar <$out>;
+}
+
+sub use_guest_book {
+    my ($name, $server) = @_;
+
     my $ua = LWP::UserAgent->new(keep_alive => 4, cookie_jar => HTTP::Cookies->new, requests_redirectable => ['GET', 'POST'],
         timeout => 20);
     my $tiny = HTTP::Tiny->new(keep_alive => 1, timeout => 20);
@@ -95,7 +143,6 @@ sub test_guest_book {
         is $wrong, 0, 'all right';
     };
 
-    done_testing;
     return;
 }
 
