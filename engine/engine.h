@@ -97,7 +97,8 @@ typedef struct hf_engine {
     char *scratch;                /* HF_SCRATCH bytes to read bodies into */
 
     /* Leader and follower (standby.h). */
-    pthread_t standby;
+    pthread_t standby, leader;
+    int leader_tid;               /* on Linux */
     bool has_standby;
     bool standby_serves;          /* it runs the loop now */
     bool stuck_warned;            /* config.stuck was called for the running request */

@@ -4,13 +4,21 @@
 #include "runqueue.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #include <unistd.h>
 
 #define TICK_NS 1000000  /* between two looks at whether the application is still in the same call */
+#define BUSY_TICKS 8     /* looks at a worker that was in another call each time, after which they may be rarer: */
+#define BUSY_NS 2000000
+#define CROWDED_NS 4000000 /* so may those at a call that waits for a processor */
+#define CROWDED_MAX 20   /* ms that it may wait for one before the call counts as long */
 #define IDLE_TICKS 20    /* looks at an idle worker, after which it is no longer looked at until it is busy again */
 #define RETRY_FIRST 2    /* ms until requests that found the run queue full are sent again, at first */
 #define RETRY_LAST 16    /* and when it stays full */
@@ -191,38 +199,120 @@ static void nap(hf_engine *e, uint32_t seen)
     pthread_mutex_unlock(&e->nap_mutex);
 }
 
+/* What the leader, whose thread it is, has had of a processor, and whether it could do with one now. Elsewhere than on Linux
+ * it always has had enough. */
+typedef struct leader {
+#ifdef __linux__
+    clockid_t clock;
+    int stat_fd; /* -1: not to be had */
+#endif
+} leader;
+
+#ifdef __linux__
+static void leader_open(leader *l, const hf_engine *e)
+{
+    char path[64];
+    if (pthread_getcpuclockid(e->leader, &l->clock) != 0)
+        l->clock = -1;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", e->leader_tid);
+    l->stat_fd = l->clock == -1 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void leader_close(leader *l)
+{
+    if (l->stat_fd >= 0)
+        close(l->stat_fd);
+}
+
+static uint64_t leader_cpu_ns(const leader *l)
+{
+    struct timespec ts;
+    if (l->stat_fd < 0 || clock_gettime(l->clock, &ts) < 0)
+        return 0;
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static bool leader_is_runnable(const leader *l)
+{
+    char text[128]; /* "PID (NAME) STATE ...": names have at most 15 bytes, and may contain ')' */
+    ssize_t n = l->stat_fd >= 0 ? pread(l->stat_fd, text, sizeof(text) - 1, 0) : -1;
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    const char *end = strrchr(text, ')');
+    return end && end[1] == ' ' && end[2] == 'R';
+}
+#else
+static void leader_open(leader *l, const hf_engine *e)
+{
+    (void)l;
+    (void)e;
+}
+static void leader_close(leader *l)
+{
+    (void)l;
+}
+static uint64_t leader_cpu_ns(const leader *l)
+{
+    (void)l;
+    return 0;
+}
+static bool leader_is_runnable(const leader *l)
+{
+    (void)l;
+    return false;
+}
+#endif
+
 static void *standby_main(void *arg)
 {
     hf_engine *e = arg;
-    uint64_t grace = (uint64_t)e->config.standby_grace * 1000000, since = 0;
+    const uint64_t grace = (uint64_t)e->config.standby_grace * 1000000;
+    uint64_t since = 0, cpu_since = 0;
     uint32_t last = atomic_load(&e->app_call);
-    unsigned idle = 0;
+    unsigned idle = 0, busy = 0;
+    long sleep_ns = TICK_NS;
+    leader l;
+    leader_open(&l, e);
     while (!atomic_load(&e->standby_quit)) {
-        struct timespec tick = {.tv_nsec = TICK_NS};
+        struct timespec tick = {.tv_nsec = sleep_ns};
         if (idle >= IDLE_TICKS) {
             nap(e, last);
             idle = 0;
         }
         nanosleep(&tick, NULL);
         uint32_t call = atomic_load(&e->app_call);
+        sleep_ns = TICK_NS;
         if (call != last) {
             last = call;
             since = now_ns();
+            cpu_since = leader_cpu_ns(&l);
             idle = 0;
+            if (++busy > BUSY_TICKS) /* one short call after the other */
+                sleep_ns = BUSY_NS;
             continue;
         }
+        busy = 0;
         if (!(call & 1)) {
             idle++;
             continue;
         }
         idle = 0;
-        if (now_ns() - since + TICK_NS < grace)
+        const uint64_t spent = now_ns() - since;
+        if (spent + TICK_NS < grace)
             continue;
+        /* It has lasted long. Has it run or slept for long, or has it only waited for a processor, as it would in any other
+         * worker? With more busy workers than processors, moving their requests about would be all that is gained. */
+        if (spent < CROWDED_MAX * 1000000u && leader_cpu_ns(&l) - cpu_since + TICK_NS < grace && leader_is_runnable(&l)) {
+            sleep_ns = CROWDED_NS;
+            continue;
+        }
         pthread_mutex_lock(&e->mutex);
         if (atomic_load(&e->app_call) == call && !atomic_load(&e->want_back))
             serve(e, call);
         pthread_mutex_unlock(&e->mutex);
     }
+    leader_close(&l);
     return NULL;
 }
 
@@ -234,6 +324,10 @@ int hf_standby_start(hf_engine *e)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     atomic_store(&e->standby_quit, false);
+    e->leader = pthread_self();
+#ifdef __linux__
+    e->leader_tid = (int)syscall(SYS_gettid);
+#endif
     int rc = pthread_create(&e->standby, NULL, standby_main, e);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     e->has_standby = rc == 0;

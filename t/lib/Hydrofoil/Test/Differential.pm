@@ -12,9 +12,6 @@ our @EXPORT = qw(pick chance number reseed attempt same_with_and_without no_leak
 
 my $state = 1;
 
-# Numbers of processes of which a text with digits before them does not say where they begin: 55555, 80808.
-my $REPEATS = qr/\A(..?)\1/;
-
 sub reseed { $state = shift; return }
 
 sub number {
@@ -35,7 +32,6 @@ sub dump_of {
     local $Data::Dumper::Deparse  = 0;
     my $dump = Data::Dumper::Dumper(@_);
     $dump =~ s/\(0x[0-9a-f]+\)/(ADDRESS)/gi;
-    $dump =~ s/\b$$\b/PROCESS/g;
     # Before 5.36 a number that has once been read as a string looks like one.
     $dump =~ s/'(-?[0-9]+(?:\.[0-9]+)?)'/$1/g if $] < 5.036;
     utf8::encode($dump);
@@ -67,12 +63,8 @@ sub same_with_and_without {
 
     $args{count} *= $ENV{HYDROFOIL_CASES} if $ENV{HYDROFOIL_CASES};
     require Hydrofoil::Accelerate;
-    my ($pid, $pipe);
-    do {
-        $pid = open $pipe, '-|';
-        BAIL_OUT("fork: $!") if !defined $pid;
-        POSIX::_exit(0) if !$pid && $$ =~ $REPEATS;
-    } while ($pid && $pid =~ $REPEATS);
+    my $pid = open my $pipe, '-|';
+    BAIL_OUT("fork: $!") if !defined $pid;
     if (!$pid) {
         binmode STDOUT;
         _run(\%args, sub { print pack 'N/a', $_[0] });
@@ -95,14 +87,18 @@ sub same_with_and_without {
     return;
 }
 
+# Both processes take themselves for the same one, so that $$ makes no difference.
 sub _run {
     my ($args, $result) = @_;
 
+    my $process = $$;
+    $$ = 12_345_678;
     for my $seed (1 .. $args->{count}) {
         reseed($seed * 7919);
         $result->(dump_of($args->{case}->($seed)));
     }
     $result->(dump_of($args->{last}->())) if $args->{last};
+    $$ = $process;
     return;
 }
 
