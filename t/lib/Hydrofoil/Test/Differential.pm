@@ -87,19 +87,28 @@ sub same_with_and_without {
     return;
 }
 
-# Both processes take themselves for the same one, so that $$ makes no difference.
 sub _run {
     my ($args, $result) = @_;
 
-    my $process = $$;
-    $$ = 12_345_678;
     for my $seed (1 .. $args->{count}) {
         reseed($seed * 7919);
-        $result->(dump_of($args->{case}->($seed)));
+        $result->(_dump_of_case($args->{case}, $seed));
     }
-    $result->(dump_of($args->{last}->())) if $args->{last};
-    $$ = $process;
+    $result->(_dump_of_case($args->{last})) if $args->{last};
     return;
+}
+
+# The two processes are one to their cases.
+sub _dump_of_case {
+    my ($case, @seed) = @_;
+
+    my $process = $$;
+    $$ = 7_654_321;
+    my $dump = eval { dump_of($case->(@seed)) };
+    my $error = $@;
+    $$ = $process;
+    die $error if !defined $dump;
+    return $dump;
 }
 
 sub _resident {
