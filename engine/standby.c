@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #define TICK_NS 1000000  /* between two looks at whether the application is still in the same call */
-#define BUSY_TICKS 8     /* looks at a worker that was in another call each time, after which they may be rarer: */
-#define BUSY_NS 2000000
+#define CALM_TICKS 500   /* looks without a long call, after which they may be rarer: with many workers they add up */
+#define CALM_NS 4000000
 #define CROWDED_NS 4000000 /* so may those at a call that waits for a processor */
 #define CROWDED_MAX 20   /* ms that it may wait for one before the call counts as long */
 #define IDLE_TICKS 20    /* looks at an idle worker, after which it is no longer looked at until it is busy again */
@@ -270,7 +270,7 @@ static void *standby_main(void *arg)
     const uint64_t grace = (uint64_t)e->config.standby_grace * 1000000;
     uint64_t since = 0, cpu_since = 0;
     uint32_t last = atomic_load(&e->app_call);
-    unsigned idle = 0, busy = 0;
+    unsigned idle = 0, calm = 0;
     long sleep_ns = TICK_NS;
     leader l;
     leader_open(&l, e);
@@ -282,31 +282,33 @@ static void *standby_main(void *arg)
         }
         nanosleep(&tick, NULL);
         uint32_t call = atomic_load(&e->app_call);
-        sleep_ns = TICK_NS;
+        sleep_ns = calm < CALM_TICKS ? TICK_NS : CALM_NS;
+        calm++;
         if (call != last) {
             last = call;
             since = now_ns();
             cpu_since = leader_cpu_ns(&l);
             idle = 0;
-            if (++busy > BUSY_TICKS) /* one short call after the other */
-                sleep_ns = BUSY_NS;
             continue;
         }
-        busy = 0;
         if (!(call & 1)) {
             idle++;
             continue;
         }
         idle = 0;
         const uint64_t spent = now_ns() - since;
-        if (spent + TICK_NS < grace)
+        if (spent + TICK_NS < grace) {
+            sleep_ns = TICK_NS;
             continue;
+        }
         /* It has lasted long. Has it run or slept for long, or has it only waited for a processor, as it would in any other
          * worker? With more busy workers than processors, moving their requests about would be all that is gained. */
         if (spent < CROWDED_MAX * 1000000u && leader_cpu_ns(&l) - cpu_since + TICK_NS < grace && leader_is_runnable(&l)) {
             sleep_ns = CROWDED_NS;
             continue;
         }
+        calm = 0;
+        sleep_ns = TICK_NS;
         pthread_mutex_lock(&e->mutex);
         if (atomic_load(&e->app_call) == call && !atomic_load(&e->want_back))
             serve(e, call);

@@ -1,10 +1,10 @@
 /* standby.h - leader and follower: a thread that keeps the connections going while the application holds up the worker.
  *
  * Exactly one thread holds the engine lock. While an application call lasts no longer than the grace time, that is the
- * thread that runs the loop (the leader), and the standby thread only looks at a number every millisecond or two. When a
- * call lasts longer, the standby thread takes the lock and runs the same loop, with one difference: a request that is
- * complete is not run but moved to another worker (runqueue.h). When the call returns, the leader wakes it out of the
- * poller and takes the lock back.
+ * thread that runs the loop (the leader), and the standby thread only looks at a number every millisecond, or every four
+ * where no call has lasted long for half a second. When a call lasts longer, the standby thread takes the lock and runs the
+ * same loop, with one difference: a request that is complete is not run but moved to another worker (runqueue.h). When the
+ * call returns, the leader wakes it out of the poller and takes the lock back.
  *
  * A call lasts long when it has run or slept for that long. Time in which it only waited for a processor counts after
  * 20 ms: where more workers are busy than there are processors, moving requests about would cost more than it brings.
