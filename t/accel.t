@@ -5,7 +5,7 @@ use lib "$FindBin::Bin/lib", "$FindBin::Bin/../lib";
 use File::Temp qw(tempdir);
 use Hydrofoil ();
 use Hydrofoil::Accelerate ();
-use Hydrofoil::TestProcess qw(hydrofoil plackup get write_file $ROOT);
+use Hydrofoil::TestProcess qw(free_port hydrofoil plackup get write_file $ROOT);
 use Test::More;
 
 # What perl prints, with the built modules; messages on standard error are part of it.
@@ -108,7 +108,7 @@ subtest 'the server does it with --accelerate' => sub {
         [ ours => \&plackup, '--accelerate=1', '-E', 'production' ],
     ) {
         my ($expected, $start, @options) = @$case;
-        my $server = $start->('--host', '127.0.0.1', '--port', 0, '--workers=1', @options, '-a', "$dir/app.psgi");
+        my $server = $start->('--host', '127.0.0.1', '--port', free_port(), '--workers=1', @options, '-a', "$dir/app.psgi");
         is get($server->port), $expected, "@options";
         is $server->stop, 0, 'and stops';
     }
