@@ -14,14 +14,7 @@
 
 #include "t/answers.h"
 #include "t/http1_same.h"
-
-#define CHECK(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #what);                                  \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
+#include "target.h"
 
 enum { N_PEERS = 8, MAX_PROGRAM = 40, PERIOD = 251, FILE_LEN = 2 << 20, BUDGET = 2 << 20, MAX_PENDING = 1 << 20 };
 

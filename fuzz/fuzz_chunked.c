@@ -6,21 +6,11 @@
  */
 #include "chunked.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "scan.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #what);                                  \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
+#include "target.h"
 
 typedef struct result {
     int rc;
@@ -107,5 +97,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(other);
     return 0;
 }
-
-#include "standalone.h"

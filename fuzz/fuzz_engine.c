@@ -21,8 +21,6 @@
  */
 #include "engine_app.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum command {
     PEER = 0xe0,         /* .. 0xe7: from here on this client; its first time opens its connection */
     SEND = 0xf0,         /* sends what has gathered */
@@ -446,5 +444,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(open_descriptors() == before);
     return 0;
 }
-
-#include "standalone.h"

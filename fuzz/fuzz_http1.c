@@ -13,18 +13,9 @@
 
 #include "scan.h"
 #include "t/http1_same.h"
+#include "target.h"
 
 #define EACH_BYTE_UP_TO 1024 /* longer texts are not fed byte by byte: that is quadratic */
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #what);                                  \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 /* Parses a copy in memory of exactly its size, at another address each time. */
 static int parse(hf_http1_head *head, const uint8_t *data, size_t len, const hf_http1_limits *limits)
@@ -199,5 +190,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(data, size, &tight);
     return 0;
 }
-
-#include "standalone.h"

@@ -6,20 +6,10 @@
  */
 #include "../toolkit/core_multipart.h"
 
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #what);                                  \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
+#include "target.h"
 
 /* What the sink was told, written down: H block, B bytes (joined), E. */
 typedef struct record {
@@ -157,5 +147,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(cut.bytes);
     return 0;
 }
-
-#include "standalone.h"

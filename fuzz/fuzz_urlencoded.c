@@ -3,15 +3,10 @@
  * compared likewise, and encoding undone by decoding. */
 #include "../toolkit/core_urlencoded.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what))                                                                                                   \
-            abort();                                                                                                   \
-    } while (0)
+#include "target.h"
 
 static bool is_end(char ch)
 {
@@ -131,5 +126,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(text);
     return 0;
 }
-
-#include "standalone.h"

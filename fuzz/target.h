@@ -1,10 +1,29 @@
-/* standalone.h - a main() for a fuzz target on machines without libFuzzer: with -DHF_FUZZ_STANDALONE it runs the files
- * named on the command line, and all files in the folders named there, once each. Include it last.
+/* target.h - what every fuzz target begins with: the function that it is, CHECK() for what has to hold, and a main() for
+ * machines without libFuzzer: with -DHF_FUZZ_STANDALONE it runs the files named on the command line, and all files in the
+ * folders named there, once each.
  */
-#ifdef HF_FUZZ_STANDALONE
-#include <dirent.h>
+#ifndef HF_FUZZ_TARGET_H
+#define HF_FUZZ_TARGET_H
+
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* One input, of any bytes; may be called any number of times, and leaves nothing behind. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Stops at a finding, where the sanitizers' report shows the stack. */
+#define CHECK(what)                                                                                                    \
+    do {                                                                                                               \
+        if (!(what)) {                                                                                                 \
+            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #what);                                  \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+#ifdef HF_FUZZ_STANDALONE
+#include <dirent.h>
 #include <sys/stat.h>
 
 static unsigned standalone_runs;
@@ -64,4 +83,6 @@ int main(int argc, char **argv)
     printf("%u inputs, no finding\n", standalone_runs);
     return 0;
 }
+#endif
+
 #endif
