@@ -1,6 +1,26 @@
 /* test_engine.c - requests in, answers out: keep-alive, pipelining, refusals and framing. */
 #include "conversation.h"
 
+/* What a new client is told when it says this, and nothing after. */
+static void exchange(const char *text, const char *want, const char *name)
+{
+    client *c = dial();
+    say(c, text);
+    is_str(told(c), want, name);
+    hang_up(c);
+}
+
+/* The same in two parts: the engine has seen the first when the rest comes. */
+static void exchange_in_two(const char *first, const char *rest, const char *want, const char *name)
+{
+    client *c = dial();
+    say(c, first);
+    settle(c);
+    say(c, rest);
+    is_str(told(c), want, name);
+    hang_up(c);
+}
+
 /* --- requests and answers --- */
 
 static void keep_alive(void)
@@ -17,10 +37,7 @@ static void keep_alive(void)
     is_int(e->n_conns, 0, "then the engine has no connection");
     hang_up(c);
 
-    c = dial();
-    say(c, "GET / HTTP/1.0\r\n\r\n");
-    is_str(told(c), "200!:hello eof", "HTTP/1.0 is answered and closed");
-    hang_up(c);
+    exchange("GET / HTTP/1.0\r\n\r\n", "200!:hello eof", "HTTP/1.0 is answered and closed");
     c = dial();
     say(c, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     is_str(told(c), HELLO, "unless it asks for keep-alive");
@@ -45,10 +62,8 @@ static void keep_alive(void)
 
     config.max_keepalive_requests = 3;
     start();
-    c = dial();
-    say(c, GET("/") GET("/") GET("/") GET("/"));
-    is_str(told(c), HELLO " " HELLO " 200!:hello eof", "a limit of three requests ends with the third");
-    hang_up(c);
+    exchange(GET("/") GET("/") GET("/") GET("/"),
+             HELLO " " HELLO " 200!:hello eof", "a limit of three requests ends with the third");
     finish();
 }
 
@@ -165,14 +180,10 @@ static void errors(void)
     is_int(n_run, 1, "not later either");
     hang_up(c);
 
-    c = dial();
-    say(c, "POST /" H "Transfer-Encoding: chunked\r\n\r\n5\r\nhello?" GET("/"));
-    is_str(told(c), "400!:Bad Request eof", "a malformed chunked body is refused");
-    hang_up(c);
-    c = dial();
-    say(c, "POST /" H "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" GET("/"));
-    is_str(told(c), "400!:Bad Request eof", "a body of two lengths is refused");
-    hang_up(c);
+    exchange("POST /" H "Transfer-Encoding: chunked\r\n\r\n5\r\nhello?" GET("/"),
+             "400!:Bad Request eof", "a malformed chunked body is refused");
+    exchange("POST /" H "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" GET("/"),
+             "400!:Bad Request eof", "a body of two lengths is refused");
     c = dial();
     c->to_head = true;
     say(c, "HEAD / HTTP/1.1\r\n\r\n");
@@ -182,26 +193,14 @@ static void errors(void)
 
     config.max_body = 10;
     start();
-    c = dial();
-    say(c, "POST /" H "Content-Length: 11\r\nExpect: 100-continue\r\n\r\n");
-    is_str(told(c), "413!:Content Too Large eof", "a body that will be too large is refused before it is sent");
-    hang_up(c);
-    c = dial();
-    say(c, "POST /" H "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\nworlds\r\n0\r\n\r\n");
-    is_str(told(c), "413!:Content Too Large eof", "one that becomes too large is refused then");
-    hang_up(c);
-    c = dial();
-    say(c, "POST /" H "Transfer-Encoding: chunked\r\n\r\nb");
-    settle(c);
-    say(c, "\r\n");
-    is_str(told(c), "413!:Content Too Large eof", "and so is one whose chunk will be too large, at the end of its size line");
-    hang_up(c);
-    c = dial();
-    say(c, "POST /" H "Transfer-Encoding: chunked\r\n\r\nff");
-    settle(c);
-    say(c, "g");
-    is_str(told(c), "400!:Bad Request eof", "for until then it may be malformed, however it was split");
-    hang_up(c);
+    exchange("POST /" H "Content-Length: 11\r\nExpect: 100-continue\r\n\r\n",
+             "413!:Content Too Large eof", "a body that will be too large is refused before it is sent");
+    exchange("POST /" H "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\nworlds\r\n0\r\n\r\n",
+             "413!:Content Too Large eof", "one that becomes too large is refused then");
+    exchange_in_two("POST /" H "Transfer-Encoding: chunked\r\n\r\nb", "\r\n",
+                    "413!:Content Too Large eof", "and so is one whose chunk will be too large, at the end of its size line");
+    exchange_in_two("POST /" H "Transfer-Encoding: chunked\r\n\r\nff", "g",
+                    "400!:Bad Request eof", "for until then it may be malformed, however it was split");
     c = dial();
     say(c, "POST /" H "Content-Length: 10\r\nExpect: 100-continue\r\n\r\n");
     is_str(told(c), "100:", "a client that expects it is told to go on");
@@ -215,21 +214,15 @@ static void errors(void)
 
     config.body_memory = 4;
     start();
-    c = dial();
-    say(c, "POST /" H "Content-Length: 9\r\n\r\n01234");
-    settle(c);
-    say(c, "5678" GET("/"));
-    is_str(told(c), HELLO " " HELLO, "a body may be too large for memory");
-    hang_up(c);
+    exchange_in_two("POST /" H "Content-Length: 9\r\n\r\n01234", "5678" GET("/"),
+                    HELLO " " HELLO, "a body may be too large for memory");
     config.tmpdir = "/nonexistent/folder";
     finish();
     config.tmpdir = "/nonexistent/folder";
     config.body_memory = 4;
     start();
-    c = dial();
-    say(c, "POST /" H "Content-Length: 9\r\n\r\n012345678");
-    is_str(told(c), "507!:Insufficient Storage eof", "when there is no place for it the client is told");
-    hang_up(c);
+    exchange("POST /" H "Content-Length: 9\r\n\r\n012345678",
+             "507!:Insufficient Storage eof", "when there is no place for it the client is told");
     finish();
 }
 
@@ -339,18 +332,12 @@ static void framing(void)
     is_str(told(c), "103: " HELLO, "before the final one");
     hang_up(c);
 
-    c = dial();
-    say(c, GET("/") GET("/nothing") GET("/"));
-    is_str(told(c), HELLO " eof", "an application that does not answer ends the connection; the answers before arrive");
-    hang_up(c);
-    c = dial();
-    say(c, GET("/") GET("/abort") GET("/"));
-    is_str(told(c), HELLO " 200:part... eof", "an answer that breaks off is not closed properly; those before it arrive");
-    hang_up(c);
-    c = dial();
-    say(c, GET("/") "GET /abort HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    is_str(told(c), HELLO " 200!:part eof", "those before it arrive in any framing");
-    hang_up(c);
+    exchange(GET("/") GET("/nothing") GET("/"),
+             HELLO " eof", "an application that does not answer ends the connection; the answers before arrive");
+    exchange(GET("/") GET("/abort") GET("/"),
+             HELLO " 200:part... eof", "an answer that breaks off is not closed properly; those before it arrive");
+    exchange(GET("/") "GET /abort HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+             HELLO " 200!:part eof", "those before it arrive in any framing");
     finish();
 }
 
