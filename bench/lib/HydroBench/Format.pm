@@ -43,24 +43,10 @@ sub significant {
 }
 
 # Microseconds with the unit that suits them: "85 us" (with a micro sign), "1.20 ms", "2.50 s".
-sub duration {
-    my ($microseconds) = @_;
-    return '' unless defined $microseconds;
-    return '0 s' if $microseconds == 0;
-    return significant($microseconds / 1e6) . ' s'  if abs $microseconds >= 999_500;
-    return significant($microseconds / 1e3) . ' ms' if abs $microseconds >= 999.5;
-    return significant($microseconds) . " \x{b5}s";
-}
+sub duration { return _duration($_[0], \&significant, '0 s') }
 
 # The same for an axis, as short as it can be told: "100 us", "1 ms", "2.5 s".
-sub duration_tick {
-    my ($microseconds) = @_;
-    return '' unless defined $microseconds;
-    return '0' if $microseconds == 0;
-    return _plain($microseconds / 1e6) . ' s'  if abs $microseconds >= 999_500;
-    return _plain($microseconds / 1e3) . ' ms' if abs $microseconds >= 999.5;
-    return _plain($microseconds) . " \x{b5}s";
-}
+sub duration_tick { return _duration($_[0], \&_plain, '0') }
 
 # A part of one as per cent: 0 as "0", the smallest parts never as zero.
 sub percent {
@@ -101,6 +87,16 @@ sub escape {
     $text =~ s/[^\t\n\r\x{20}-\x{d7ff}\x{e000}-\x{fffd}\x{10000}-\x{10ffff}]/?/g;
     $text =~ s/([&<>"'])/$entity{$1}/g;
     return $text;
+}
+
+# The larger units begin where the smaller one would be rounded to a thousand.
+sub _duration {
+    my ($microseconds, $number, $zero) = @_;
+    return '' unless defined $microseconds;
+    return $zero if $microseconds == 0;
+    return $number->($microseconds / 1e6) . ' s'  if abs $microseconds >= 999_500;
+    return $number->($microseconds / 1e3) . ' ms' if abs $microseconds >= 999.5;
+    return $number->($microseconds) . " \x{b5}s";
 }
 
 # The shortest decimal text that differs from the number by less than a thousandth of it.
