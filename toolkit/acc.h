@@ -46,6 +46,15 @@ void hf_acc_boot_accesslog(pTHX);
  * of the CV says in the XSUB (dXSI32). */
 CV *hf_acc_sub(pTHX_ const char *name, XSUBADDR_t xsub, I32 ix);
 
+typedef struct hf_sub {
+    const char *name; /* NULL ends a table */
+    XSUBADDR_t xsub;
+    I32 ix;
+} hf_sub;
+
+/* Registers a table of subs as Hydrofoil::Accelerate::AREA::name. */
+void hf_acc_subs(pTHX_ const char *area, const hf_sub *table);
+
 /* The sub that ours replaced: "Plack::Request::param". NULL when there is none. The framework keeps it in
  * Hydrofoil::Accelerate::Original::Plack::Request::param. Borrowed. */
 CV *hf_acc_original_cv(pTHX_ const char *name);
@@ -54,6 +63,10 @@ CV *hf_acc_original_cv(pTHX_ const char *name);
  * it returns where the XSUB returns it: `hf_acc_original(aTHX_ "Plack::Request::param", ax, items); return;`. Dies if
  * there is no such sub. */
 void hf_acc_original(pTHX_ const char *name, I32 ax, I32 items);
+
+/* Calls a sub with these n arguments in scalar context: a mortal, or a value that somebody else owns. It has no scope of
+ * its own, for what it returns is wanted: other temporaries stay until the statement is over. */
+SV *hf_acc_call(pTHX_ SV *code, SV **arguments, I32 n);
 
 /* Appends the names and values of a query string to `av`, which must be a plain array (core_urlencoded.h says how it is
  * read). `skip_first`: a space at the very beginning is left out, as WWW::Form::UrlEncoded::XS does and its ::PP does not. */

@@ -17,11 +17,9 @@
 #pragma GCC visibility push(hidden)
 #endif
 
-typedef struct hf_term {
-    const char *name;   /* NULL ends a list; a name without an XSUB must not resolve to anything */
-    XSUBADDR_t xsub;
-    I32 ix;             /* what XSANY.any_i32 says, if it is shared by several */
-} hf_term;
+/* A method that a class has to have: this XSUB with this `ix`, -1 if any will do. A name without an XSUB must not resolve
+ * to anything. */
+typedef hf_sub hf_term;
 
 /* Do all methods of a list, which lives as long as the process, resolve to our XSUBs in this class? */
 bool hf_class_keeps(pTHX_ HV *stash, const hf_term *list);

@@ -376,20 +376,6 @@ static XS(util_no_entity_body)
     XSRETURN(1);
 }
 
-/* One call in scalar context, of a filter or the like. A mortal, or a value that somebody else owns. */
-static SV *call_one(pTHX_ SV *code, SV *argument)
-{
-    dSP;
-    PUSHMARK(SP);
-    XPUSHs(argument);
-    PUTBACK;
-    call_sv(code, G_SCALAR);
-    SPAGAIN;
-    SV *result = POPs;
-    PUTBACK;
-    return result;
-}
-
 static void answer_callback(pTHX_ I32 ax, I32 items)
 {
     if (items != 2 || !SvROK(ST(1)) || !plain_array(ST(0)))
@@ -398,7 +384,7 @@ static void answer_callback(pTHX_ I32 ax, I32 items)
     SV *answer = hf_mortal_copy(aTHX_ ST(0));
     SV *callback = hf_mortal_copy(aTHX_ ST(1));
     AV *av = (AV *)SvRV(answer);
-    SV *filter = call_one(aTHX_ callback, answer);
+    SV *filter = hf_acc_call(aTHX_ callback, &answer, 1);
 
     if (!SvROK(filter) || SvTYPE(SvRV(filter)) != SVt_PVCV || SvOBJECT(SvRV(filter))) {
         ST(0) = answer;
@@ -423,10 +409,11 @@ static void answer_callback(pTHX_ I32 ax, I32 items)
             SV **svp = av_fetch(lines, i, 1);
             SV *line = SvREFCNT_inc_simple_NN(*svp);
             (void)sv_2mortal(line);
-            SV *filtered = call_one(aTHX_ filter, line);
+            SV *filtered = hf_acc_call(aTHX_ filter, &line, 1);
             sv_setsv_mg(line, filtered);
         }
-        SV *rest = call_one(aTHX_ filter, &PL_sv_undef);
+        SV *end = &PL_sv_undef;
+        SV *rest = hf_acc_call(aTHX_ filter, &end, 1);
         if (SvOK(rest)) {
             body = av_fetch(av, 2, 0);
             if (body && SvROK(*body) && SvTYPE(SvRV(*body)) == SVt_PVAV)

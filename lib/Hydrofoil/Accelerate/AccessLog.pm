@@ -53,7 +53,7 @@ sub _learn {
 }
 
 # The sub for a format that the original has compiled to $code: one that runs a program, or $code itself if the format has
-# something that no program is made for. A step is a letter; toolkit/accesslog.c says which.
+# something that no program is made for. A step is a letter; toolkit/accesslog_format.c says which.
 sub translate {
     my ($code, $format, $blocks, $chars) = @_;
 
