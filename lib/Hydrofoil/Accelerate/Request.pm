@@ -3,7 +3,7 @@ use 5.016;
 use strict;
 use warnings;
 
-# Plack::Request's methods in C (toolkit/request.c).
+# Plack::Request's methods in C (toolkit/request*.c).
 
 my @METHODS = qw(
     new env address remote_host protocol method port user request_uri path_info path query_string script_name scheme secure
