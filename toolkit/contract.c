@@ -2,6 +2,7 @@
 #include "contract.h"
 
 #define N_MEMOS 32
+#define N_PLACES 4 /* of the table in which an answer may be */
 
 typedef struct hf_memo {
     HV *stash;   /* held, so that no other class comes to lie where it is */
@@ -38,6 +39,23 @@ static bool resolves(pTHX_ HV *stash, const hf_term *list)
     return true;
 }
 
+PERL_STATIC_INLINE bool is_about(const hf_memo *memo, const HV *stash, const hf_term *list)
+{
+    return memo->stash == stash && memo->list == list;
+}
+
+/* Where an answer is, or may be put, if it is not in its first place. Addresses say which that is, so which answers would
+ * share one is chance: they do not push each other out. */
+static hf_memo *other_place(hf_memo *memos, unsigned first, const HV *stash, const hf_term *list)
+{
+    for (unsigned i = 0; i < N_PLACES; i++) {
+        hf_memo *memo = &memos[(first + i) % N_MEMOS];
+        if (!memo->stash || is_about(memo, stash, list))
+            return memo;
+    }
+    return &memos[first];
+}
+
 bool hf_class_keeps(pTHX_ HV *stash, const hf_term *list)
 {
     dMY_CXT;
@@ -51,9 +69,12 @@ bool hf_class_keeps(pTHX_ HV *stash, const hf_term *list)
 #endif
     if (!SvOOK((SV *)stash))
         return false;
-    hf_memo *memo = &c->memos[((PTR2UV(stash) >> 4) ^ (PTR2UV(list) >> 4)) % N_MEMOS];
+    const unsigned first = ((PTR2UV(stash) >> 4) ^ (PTR2UV(list) >> 4)) % N_MEMOS;
+    hf_memo *memo = &c->memos[first];
+    if (UNLIKELY(!is_about(memo, stash, list)))
+        memo = other_place(c->memos, first, stash, list);
     const struct mro_meta *meta = HvAUX(stash)->xhv_mro_meta;
-    if (LIKELY(memo->stash == stash && memo->list == list && meta && memo->package == meta->pkg_gen
+    if (LIKELY(is_about(memo, stash, list) && meta && memo->package == meta->pkg_gen
                && memo->cache == meta->cache_gen && memo->all == PL_sub_generation))
         return memo->ours;
 
