@@ -233,7 +233,9 @@ static XS(middleware_log_line)
     dXSARGS;
     HV *hv = items == 5 ? hf_object_keeping(aTHX_ ST(0), middleware_terms) : NULL;
     AV *program = hv ? program_of_middleware(aTHX_ hv) : NULL;
-    HV *options = program && SvROK(ST(4)) && SvTYPE(SvRV(ST(4))) == SVt_PVHV && !SvRMAGICAL(SvRV(ST(4))) ? (HV *)SvRV(ST(4)) : NULL;
+    HV *options = program && SvROK(ST(4)) ? (HV *)SvRV(ST(4)) : NULL;
+    if (options && (SvTYPE(options) != SVt_PVHV || SvRMAGICAL(options)))
+        options = NULL;
     if (options && !SvGMAGICAL(ST(1)) && !SvGMAGICAL(ST(2))) {
         hf_log_line line;
         SV **svp, *text;
@@ -321,7 +323,9 @@ static XS(middleware_call)
         program = adopted_program(aTHX_ self, hv);
     SV *logger = program ? field(aTHX_ hv, LOGGER) : NULL;
     GV *length_gv = content_length_gv(aTHX);
-    AV *av = SvROK(answer) && SvTYPE(SvRV(answer)) == SVt_PVAV && !SvOBJECT(SvRV(answer)) && !SvRMAGICAL(SvRV(answer)) ? (AV *)SvRV(answer) : NULL;
+    AV *av = SvROK(answer) ? (AV *)SvRV(answer) : NULL;
+    if (av && (SvTYPE(av) != SVt_PVAV || SvOBJECT(av) || SvRMAGICAL(av)))
+        av = NULL;
     UV length = 0;
     SV *text = NULL, **errors = NULL;
     bool writable = logger && is_sub(logger);

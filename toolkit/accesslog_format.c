@@ -514,8 +514,8 @@ SV *hf_log_write(pTHX_ AV *av, hf_log_line *line)
         return NULL;
     (void)sv_2mortal(SvREFCNT_inc_simple_NN((SV *)av));
     tell_time(aTHX_ program, line->time); /* first: the original asks for the time zone in any case */
-    if (!SvROK(line->env_rv) || SvGMAGICAL(line->env_rv) || SvTYPE(SvRV(line->env_rv)) != SVt_PVHV || SvRMAGICAL(SvRV(line->env_rv))
-        || (SvOBJECT(SvRV(line->env_rv)) && SvAMAGIC(line->env_rv)))
+    if (!SvROK(line->env_rv) || SvGMAGICAL(line->env_rv) || SvTYPE(SvRV(line->env_rv)) != SVt_PVHV
+        || SvRMAGICAL(SvRV(line->env_rv)) || (SvOBJECT(SvRV(line->env_rv)) && SvAMAGIC(line->env_rv)))
         return NULL;
     line->env = (HV *)SvRV(line->env_rv);
     if (line->answer && !take_answer(aTHX_ line))
