@@ -1,12 +1,7 @@
-/* multivalue.c - Hash::MultiValue in C.
- *
- * The original keeps the lists of keys and of values of an object in hashes of its own, under the address of the object,
- * with a weak reference for threads: three entries to make and to delete for each object. Here they hang on the object
- * itself, as extension magic without callbacks, which a hash does not notice: it goes with the hash when it is freed, and
- * perl copies it when a thread is made. Before the original's code gets to see such an object its lists are moved to where
- * that looks for them.
- */
+/* multivalue.c - Hash::MultiValue in C: its methods. multivalue_lists.h says where the lists of an object are. */
 #include "multivalue.h"
+
+#include "multivalue_lists.h"
 
 enum {
     NEW, CREATE, FROM_MIXED, GET, GET_ALL, GET_ONE, SET, ADD, MERGE_FLAT, MERGE_MIXED, REMOVE, CLEAR, CLONED, KEYS, VALUES,
@@ -15,164 +10,19 @@ enum {
 
 #define MY_CXT_KEY "Hydrofoil::Accelerate::MultiValue::_state"
 typedef struct {
-    HV *keys, *values, *registry; /* the original's, under the address of an object; NULL while it is not replaced */
-    HV *stash;                    /* of Hash::MultiValue */
+    HV *stash; /* of Hash::MultiValue; NULL while it is not replaced */
     hf_classes classes;
 } my_cxt_t;
 START_MY_CXT
 
-/* The lists of an object. Of keys there may be one more than values: new('a'). */
-typedef struct lists {
-    AV *keys, *values;
-} lists;
-
 static const hf_method methods[];
-
-/* --- where the lists are --- */
-
-static int forget_stored(pTHX_ SV *sv, MAGIC *mg);
-
-static const MGVTBL here = {0};                                   /* mg_obj: keys, mg_ptr: values */
-static const MGVTBL stored = {NULL, NULL, NULL, NULL, forget_stored, NULL, NULL, NULL}; /* in the original's hashes */
-
-static I32 address_of(const void *sv, char *buf, size_t size)
-{
-    return (I32)my_snprintf(buf, size, "%" UVuf, PTR2UV(sv));
-}
-
-static int forget_stored(pTHX_ SV *sv, MAGIC *mg)
-{
-    dMY_CXT;
-    char address[24];
-    I32 len;
-    PERL_UNUSED_ARG(mg);
-    if (PL_dirty || !MY_CXT.keys)
-        return 0;
-    len = address_of(sv, address, sizeof address);
-    (void)hv_delete(MY_CXT.keys, address, len, G_DISCARD);
-    (void)hv_delete(MY_CXT.values, address, len, G_DISCARD);
-    if (MY_CXT.registry)
-        (void)hv_delete(MY_CXT.registry, address, len, G_DISCARD);
-    return 0;
-}
-
-static MAGIC *magic_of(HV *hv)
-{
-    MAGIC *mg;
-    for (mg = SvMAGIC(hv); mg; mg = mg->mg_moremagic)
-        if (mg->mg_type == PERL_MAGIC_ext && (mg->mg_virtual == &here || mg->mg_virtual == &stored))
-            return mg;
-    return NULL;
-}
-
-static bool stored_lists(pTHX_ HV *hv, lists *l)
-{
-    dMY_CXT;
-    char address[24];
-    I32 len = address_of(hv, address, sizeof address);
-    SV **keys, **values;
-    if (!MY_CXT.keys)
-        return false;
-    keys = hv_fetch(MY_CXT.keys, address, len, 0);
-    values = hv_fetch(MY_CXT.values, address, len, 0);
-    if (!keys || !values)
-        return false;
-    l->keys = hf_plain_array(aTHX_ *keys);
-    l->values = hf_plain_array(aTHX_ *values);
-    return l->keys && l->values;
-}
-
-/* An object that has always been empty comes without lists, one of a query string with that instead. */
-static void with_lists(pTHX_ MAGIC *mg)
-{
-    SV *source = mg->mg_obj;
-    AV *keys, *values;
-    if (LIKELY(source && SvTYPE(source) == SVt_PVAV))
-        return;
-    keys = newAV();
-    values = newAV();
-    if (source) {
-        AV *pairs = newAV();
-        SSize_t i, n;
-        hf_acc_parse_urlencoded(aTHX_ pairs, SvPVX_const(source), SvCUR(source), mg->mg_private != 0);
-        n = AvFILLp(pairs) + 1;
-        if (n) {
-            av_extend(keys, n / 2 - 1);
-            av_extend(values, n / 2 - 1);
-            for (i = 0; i < n; i++)
-                hf_append(i & 1 ? values : keys, AvARRAY(pairs)[i]);
-            AvFILLp(pairs) = -1; /* they have moved */
-        }
-        SvREFCNT_dec_NN((SV *)pairs);
-        SvREFCNT_dec_NN(source);
-    }
-    mg->mg_obj = (SV *)keys;
-    mg->mg_flags |= MGf_REFCOUNTED;
-    mg->mg_ptr = (char *)values;
-    mg->mg_len = HEf_SVKEY;
-}
-
-/* Perl takes a hash with any magic for one that may be tied. This one's is not, as long as there is no other. */
-static void hang_on(pTHX_ HV *hv, const MGVTBL *how, AV *keys, AV *values)
-{
-    const bool other = SvMAGICAL(hv) || SvMAGIC(hv);
-    sv_magicext((SV *)hv, (SV *)keys, PERL_MAGIC_ext, how, (const char *)values, values ? HEf_SVKEY : 0);
-    if (!other)
-        SvRMAGICAL_off(hv);
-}
-
-static bool lists_of(pTHX_ HV *hv, lists *l)
-{
-    const MAGIC *mg = magic_of(hv);
-    if (!mg || mg->mg_virtual == &stored)
-        return stored_lists(aTHX_ hv, l);
-    with_lists(aTHX_ (MAGIC *)mg);
-    l->keys = (AV *)mg->mg_obj;
-    l->values = (AV *)mg->mg_ptr;
-    return !SvRMAGICAL(l->keys) && !SvRMAGICAL(l->values);
-}
-
-/* Takes the references to the lists over. */
-static void attach(pTHX_ HV *hv, AV *keys, AV *values)
-{
-    MAGIC *mg = magic_of(hv);
-    if (mg && mg->mg_virtual == &stored)
-        (void)forget_stored(aTHX_ (SV *)hv, mg);
-    if (mg)
-        sv_unmagicext((SV *)hv, PERL_MAGIC_ext, (MGVTBL *)mg->mg_virtual);
-    hang_on(aTHX_ hv, &here, keys, values);
-    SvREFCNT_dec_NN(keys);
-    SvREFCNT_dec_NN(values);
-}
-
-/* Moves the lists of an object to the original's hashes. */
-static void store_lists(pTHX_ HV *hv)
-{
-    dMY_CXT;
-    MAGIC *mg = magic_of(hv);
-    char address[24];
-    I32 len;
-    if (!mg || mg->mg_virtual == &stored || !MY_CXT.keys)
-        return;
-    with_lists(aTHX_ mg);
-    len = address_of(hv, address, sizeof address);
-    (void)hv_store(MY_CXT.keys, address, len, newRV_inc(mg->mg_obj), 0);
-    (void)hv_store(MY_CXT.values, address, len, newRV_inc((SV *)mg->mg_ptr), 0);
-    if (MY_CXT.registry) {
-        SV *rv = newRV_inc((SV *)hv);
-        (void)hv_store(MY_CXT.registry, address, len, rv, 0);
-        sv_rvweaken(rv);
-    }
-    sv_unmagicext((SV *)hv, PERL_MAGIC_ext, (MGVTBL *)&here);
-    hang_on(aTHX_ hv, &stored, NULL, NULL);
-}
 
 /* Calls the original with the running XSUB's arguments; its object, if it is one of ours, as one of the original's. */
 static void original(pTHX_ const char *name, I32 ax, I32 items)
 {
     SV *self = items > 0 ? ST(0) : NULL;
     if (self && SvROK(self) && SvTYPE(SvRV(self)) == SVt_PVHV)
-        store_lists(aTHX_ (HV *)SvRV(self));
+        hf_lists_store(aTHX_ (HV *)SvRV(self));
     hf_acc_original(aTHX_ Perl_form(aTHX_ "Hash::MultiValue::%s", name), ax, items);
 }
 
@@ -239,9 +89,9 @@ static HE *entry_of(pTHX_ HV *hv, SV *key)
 /* Something is about to be called that may empty or free the object: keeps what is at work here until later. */
 static void keep(pTHX_ HV *hv)
 {
-    lists l;
+    hf_lists l;
     sv_2mortal(SvREFCNT_inc_simple_NN((SV *)hv));
-    if (lists_of(aTHX_ hv, &l)) {
+    if (hf_lists_of(aTHX_ hv, &l)) {
         sv_2mortal(SvREFCNT_inc_simple_NN((SV *)l.keys));
         sv_2mortal(SvREFCNT_inc_simple_NN((SV *)l.values));
     }
@@ -320,14 +170,14 @@ static SV *make(pTHX_ HV *stash)
 {
     HV *hv = newHV();
     SV *rv = newRV_noinc((SV *)hv);
-    hang_on(aTHX_ hv, &here, NULL, NULL);
+    hf_lists_begin(aTHX_ hv);
     return sv_bless(rv, stash);
 }
 
-static SV *make_with(pTHX_ HV *stash, lists *l)
+static SV *make_with(pTHX_ HV *stash, hf_lists *l)
 {
     SV *rv = make(aTHX_ stash);
-    lists_of(aTHX_ (HV *)SvRV(rv), l);
+    hf_lists_of(aTHX_ (HV *)SvRV(rv), l);
     return rv;
 }
 
@@ -344,7 +194,7 @@ XS_INTERNAL(mv_new)
 {
     dXSARGS;
     HV *stash = items ? class_of(aTHX_ ST(0)) : NULL;
-    lists l;
+    hf_lists l;
     SV *self;
     if (!stash || !has(aTHX_ stash, BIT(CREATE) | BIT(MERGE_FLAT)) || !can_merge(aTHX_ &ST(1), items - 1, 0))
         ORIGINAL("new");
@@ -369,7 +219,7 @@ XS_INTERNAL(mv_create)
 }
 
 /* push @$keys, ($key) x @$value and so on, or one of each. */
-static void merge_one(pTHX_ HV *hv, const lists *l, SV *key, SV *value)
+static void merge_one(pTHX_ HV *hv, const hf_lists *l, SV *key, SV *value)
 {
     AV *many = SvROK(value) && SvTYPE(SvRV(value)) == SVt_PVAV && !SvOBJECT(SvRV(value)) ? (AV *)SvRV(value) : NULL;
     if (many) {
@@ -432,7 +282,7 @@ static bool can_merge_all(pTHX_ SV **args, SSize_t n, HV **hash)
     return true;
 }
 
-static void merge_all(pTHX_ HV *hv, const lists *l, SV **args, SSize_t n, HV *hash)
+static void merge_all(pTHX_ HV *hv, const hf_lists *l, SV **args, SSize_t n, HV *hash)
 {
     SSize_t i;
     if (hash) {
@@ -450,7 +300,7 @@ XS_INTERNAL(mv_from_mixed)
 {
     dXSARGS;
     HV *stash = items ? class_of(aTHX_ ST(0)) : NULL, *hash;
-    lists l;
+    hf_lists l;
     SV *self;
     if (!stash || !has(aTHX_ stash, BIT(CREATE) | BIT(MERGE_MIXED)) || !can_merge_all(aTHX_ &ST(1), items - 1, &hash))
         ORIGINAL("from_mixed");
@@ -476,11 +326,11 @@ bool hf_mv_get_all(pTHX_ SV *self, SV *key, I32 ax)
 {
     HV *hv = object(aTHX_ self);
     const U8 gimme = GIMME_V;
-    lists l;
+    hf_lists l;
     SV **sp, *last = NULL;
     SSize_t i;
 
-    if (!hv || !has(aTHX_ SvSTASH(hv), BIT(GET_ALL)) || !is_key(key) || !lists_of(aTHX_ hv, &l) || !are_keys(l.keys))
+    if (!hv || !has(aTHX_ SvSTASH(hv), BIT(GET_ALL)) || !is_key(key) || !hf_lists_of(aTHX_ hv, &l) || !are_keys(l.keys))
         return false;
     for (i = 0; i <= AvFILLp(l.values); i++)
         if (AvARRAY(l.values)[i] && SvGMAGICAL(AvARRAY(l.values)[i]))
@@ -510,9 +360,9 @@ XS_INTERNAL(mv_get_one)
 {
     dXSARGS;
     HV *hv = items > 1 ? object(aTHX_ ST(0)) : NULL;
-    lists l;
+    hf_lists l;
     SSize_t i, found = -1;
-    if (!hv || !has(aTHX_ SvSTASH(hv), BIT(GET_ALL)) || !is_key(ST(1)) || !lists_of(aTHX_ hv, &l) || !are_keys(l.keys))
+    if (!hv || !has(aTHX_ SvSTASH(hv), BIT(GET_ALL)) || !is_key(ST(1)) || !hf_lists_of(aTHX_ hv, &l) || !are_keys(l.keys))
         ORIGINAL("get_one");
     for (i = 0; i <= AvFILLp(l.keys); i++)
         if (is_same(aTHX_ AvARRAY(l.keys)[i], ST(1))) {
@@ -527,7 +377,7 @@ XS_INTERNAL(mv_get_one)
 }
 
 /* Can the lists be changed in step? */
-static bool in_step(const lists *l)
+static bool in_step(const hf_lists *l)
 {
     SSize_t i;
     if (AvFILLp(l->keys) != AvFILLp(l->values) || SvREADONLY(l->keys) || SvREADONLY(l->values) || !are_keys(l->keys))
@@ -539,7 +389,7 @@ static bool in_step(const lists *l)
 }
 
 /* The values of a key become these; what is left over goes, what is missing is added at the end. */
-static void set(pTHX_ HV *hv, const lists *l, SV *key, SV **args, SSize_t n)
+static void set(pTHX_ HV *hv, const hf_lists *l, SV *key, SV **args, SSize_t n)
 {
     SSize_t i, to = 0, taken = 0;
     const SSize_t before = AvFILLp(l->keys) + 1;
@@ -590,8 +440,8 @@ XS_INTERNAL(mv_set)
 {
     dXSARGS;
     HV *hv = items > 1 ? object(aTHX_ ST(0)) : NULL;
-    lists l;
-    if (!hv || !is_key(ST(1)) || !are_not_magical(aTHX_ &ST(2), items - 2) || !lists_of(aTHX_ hv, &l) || !in_step(&l))
+    hf_lists l;
+    if (!hv || !is_key(ST(1)) || !are_not_magical(aTHX_ &ST(2), items - 2) || !hf_lists_of(aTHX_ hv, &l) || !in_step(&l))
         ORIGINAL("set");
     set(aTHX_ hv, &l, ST(1), &ST(2), items - 2);
     XSRETURN(1);
@@ -601,8 +451,8 @@ XS_INTERNAL(mv_remove)
 {
     dXSARGS;
     HV *hv = items > 1 ? object(aTHX_ ST(0)) : NULL;
-    lists l;
-    if (!hv || !has(aTHX_ SvSTASH(hv), BIT(SET)) || !is_key(ST(1)) || !lists_of(aTHX_ hv, &l) || !in_step(&l))
+    hf_lists l;
+    if (!hv || !has(aTHX_ SvSTASH(hv), BIT(SET)) || !is_key(ST(1)) || !hf_lists_of(aTHX_ hv, &l) || !in_step(&l))
         ORIGINAL("remove");
     set(aTHX_ hv, &l, ST(1), NULL, 0);
     XSRETURN(1);
@@ -612,10 +462,10 @@ XS_INTERNAL(mv_add)
 {
     dXSARGS;
     HV *hv = items > 1 ? object(aTHX_ ST(0)) : NULL;
-    lists l;
+    hf_lists l;
     SSize_t i;
     if (!hv || !has(aTHX_ SvSTASH(hv), BIT(MERGE_MIXED)) || !may_be_key(aTHX_ ST(1)) || !are_not_magical(aTHX_ &ST(2), items - 2)
-        || !lists_of(aTHX_ hv, &l))
+        || !hf_lists_of(aTHX_ hv, &l))
         ORIGINAL("add");
     for (i = 2; i < items; i++) {
         av_push(l.keys, newSVsv(ST(1)));
@@ -630,9 +480,9 @@ XS_INTERNAL(mv_merge_flat)
 {
     dXSARGS;
     HV *hv = items ? object(aTHX_ ST(0)) : NULL;
-    lists l;
+    hf_lists l;
     SSize_t i;
-    if (!hv || !can_merge(aTHX_ &ST(1), items - 1, 0) || !lists_of(aTHX_ hv, &l)
+    if (!hv || !can_merge(aTHX_ &ST(1), items - 1, 0) || !hf_lists_of(aTHX_ hv, &l)
         || !can_be_keys(aTHX_ l.keys) || !are_not_magical(aTHX_ AvARRAY(l.values), AvFILLp(l.values) + 1))
         ORIGINAL("merge_flat");
     if (AvFILLp(l.keys) < 0 && AvFILLp(l.values) < 0 && !HvUSEDKEYS(hv))
@@ -651,8 +501,8 @@ XS_INTERNAL(mv_merge_mixed)
 {
     dXSARGS;
     HV *hv = items ? object(aTHX_ ST(0)) : NULL, *hash;
-    lists l;
-    if (!hv || !can_merge_all(aTHX_ &ST(1), items - 1, &hash) || hash == hv || !lists_of(aTHX_ hv, &l))
+    hf_lists l;
+    if (!hv || !can_merge_all(aTHX_ &ST(1), items - 1, &hash) || hash == hv || !hf_lists_of(aTHX_ hv, &l))
         ORIGINAL("merge_mixed");
     merge_all(aTHX_ hv, &l, &ST(1), items - 1, hash);
     XSRETURN(1);
@@ -662,12 +512,11 @@ XS_INTERNAL(mv_clear)
 {
     dXSARGS;
     HV *hv = items ? object(aTHX_ ST(0)) : NULL;
-    const MAGIC *mg = hv ? magic_of(hv) : NULL;
-    if (!mg || mg->mg_virtual != &here)
+    if (!hv || !hf_lists_are_here(aTHX_ hv))
         ORIGINAL("clear");
     keep(aTHX_ hv);
     hv_clear(hv);
-    attach(aTHX_ hv, newAV(), newAV());
+    hf_lists_attach(aTHX_ hv, newAV(), newAV());
     XSRETURN(1);
 }
 
@@ -675,10 +524,10 @@ XS_INTERNAL(mv_clone)
 {
     dXSARGS;
     HV *hv = items ? object(aTHX_ ST(0)) : NULL;
-    lists l, to;
+    hf_lists l, to;
     SV *copy;
     SSize_t i;
-    if (!hv || !has(aTHX_ SvSTASH(hv), BIT(NEW) | BIT(CREATE) | BIT(MERGE_FLAT) | BIT(FLATTEN)) || !lists_of(aTHX_ hv, &l)
+    if (!hv || !has(aTHX_ SvSTASH(hv), BIT(NEW) | BIT(CREATE) | BIT(MERGE_FLAT) | BIT(FLATTEN)) || !hf_lists_of(aTHX_ hv, &l)
         || !in_step(&l))
         ORIGINAL("clone");
     copy = sv_2mortal(make_with(aTHX_ SvSTASH(hv), &to));
@@ -713,22 +562,14 @@ static bool return_list(pTHX_ AV *av, I32 ax)
     return true;
 }
 
-XS_INTERNAL(mv_keys)
+XS_INTERNAL(mv_list)
 {
     dXSARGS;
+    dXSI32;
     HV *hv = items ? object(aTHX_ ST(0)) : NULL;
-    lists l;
-    if (!hv || !lists_of(aTHX_ hv, &l) || !return_list(aTHX_ l.keys, ax))
-        ORIGINAL("keys");
-}
-
-XS_INTERNAL(mv_values)
-{
-    dXSARGS;
-    HV *hv = items ? object(aTHX_ ST(0)) : NULL;
-    lists l;
-    if (!hv || !lists_of(aTHX_ hv, &l) || !return_list(aTHX_ l.values, ax))
-        ORIGINAL("values");
+    hf_lists l;
+    if (!hv || !hf_lists_of(aTHX_ hv, &l) || !return_list(aTHX_ ix == KEYS ? l.keys : l.values, ax))
+        ORIGINAL(methods[ix].name);
 }
 
 XS_INTERNAL(mv_flatten)
@@ -736,9 +577,9 @@ XS_INTERNAL(mv_flatten)
     dXSARGS;
     HV *hv = items ? object(aTHX_ ST(0)) : NULL;
     const U8 gimme = GIMME_V;
-    lists l;
+    hf_lists l;
     SSize_t i, n;
-    if (!hv || !lists_of(aTHX_ hv, &l) || !are_keys(l.keys))
+    if (!hv || !hf_lists_of(aTHX_ hv, &l) || !are_keys(l.keys))
         ORIGINAL("flatten");
     n = AvFILLp(l.keys) + 1;
     for (i = 0; i < n; i++)
@@ -762,8 +603,8 @@ XS_INTERNAL(mv_lists)
 {
     dXSARGS;
     HV *hv = items ? object(aTHX_ ST(0)) : NULL;
-    lists l;
-    if (!hv || !lists_of(aTHX_ hv, &l))
+    hf_lists l;
+    if (!hv || !hf_lists_of(aTHX_ hv, &l))
         XSRETURN_EMPTY;
     SP -= items;
     EXTEND(SP, 2);
@@ -795,11 +636,11 @@ XS_INTERNAL(mv_as_hashref)
 static SV *as_hash(pTHX_ SV *self, bool single)
 {
     HV *hv = object(aTHX_ self), *hash;
-    lists l;
+    hf_lists l;
     SSize_t i;
     SV *rv;
 
-    if (!hv || !lists_of(aTHX_ hv, &l) || !can_be_keys(aTHX_ l.keys))
+    if (!hv || !hf_lists_of(aTHX_ hv, &l) || !can_be_keys(aTHX_ l.keys))
         return NULL;
     for (i = 0; i <= AvFILLp(l.keys); i++)
         if (SvGMAGICAL(element(aTHX_ l.values, i)))
@@ -845,22 +686,13 @@ static SV *as_hash(pTHX_ SV *self, bool single)
     return rv;
 }
 
-XS_INTERNAL(mv_as_hashref_mixed)
+XS_INTERNAL(mv_as_hash)
 {
     dXSARGS;
-    SV *hash = items ? as_hash(aTHX_ ST(0), true) : NULL;
+    dXSI32;
+    SV *hash = items ? as_hash(aTHX_ ST(0), ix == AS_HASHREF_MIXED) : NULL;
     if (!hash)
-        ORIGINAL("as_hashref_mixed");
-    ST(0) = hash;
-    XSRETURN(1);
-}
-
-XS_INTERNAL(mv_as_hashref_multi)
-{
-    dXSARGS;
-    SV *hash = items ? as_hash(aTHX_ ST(0), false) : NULL;
-    if (!hash)
-        ORIGINAL("as_hashref_multi");
+        ORIGINAL(methods[ix].name);
     ST(0) = hash;
     XSRETURN(1);
 }
@@ -869,8 +701,8 @@ XS_INTERNAL(mv_freeze)
 {
     dXSARGS;
     HV *hv = items ? object(aTHX_ ST(0)) : NULL;
-    lists l;
-    if (!hv || !lists_of(aTHX_ hv, &l))
+    hf_lists l;
+    if (!hv || !hf_lists_of(aTHX_ hv, &l))
         ORIGINAL("STORABLE_freeze");
     SP -= items;
     EXTEND(SP, 3);
@@ -889,7 +721,7 @@ XS_INTERNAL(mv_thaw)
     SSize_t i;
     if (!keys || !values || !are_keys(keys) || !are_not_magical(aTHX_ AvARRAY(values), AvFILLp(values) + 1))
         ORIGINAL("STORABLE_thaw");
-    attach(aTHX_ hv, (AV *)SvREFCNT_inc_simple_NN((SV *)keys), (AV *)SvREFCNT_inc_simple_NN((SV *)values));
+    hf_lists_attach(aTHX_ hv, (AV *)SvREFCNT_inc_simple_NN((SV *)keys), (AV *)SvREFCNT_inc_simple_NN((SV *)values));
     for (i = 0; i <= AvFILLp(keys); i++)
         put(aTHX_ hv, AvARRAY(keys)[i], element(aTHX_ values, i));
     XSRETURN(1);
@@ -902,7 +734,7 @@ SV *hf_mv_new(pTHX_ AV *first, AV *second)
     dMY_CXT;
     const U64 wanted = BIT(NEW) | BIT(CREATE) | BIT(MERGE_FLAT);
     const SSize_t n = first ? AvFILLp(first) + 1 : 0, m = second ? AvFILLp(second) + 1 : 0;
-    lists l;
+    hf_lists l;
     SV *self, *spare = NULL;
 
     if (!MY_CXT.stash || !has(aTHX_ MY_CXT.stash, wanted))
@@ -925,105 +757,49 @@ SV *hf_mv_new_parsed(pTHX_ SV *source, bool skip_first)
 {
     dMY_CXT;
     const U64 wanted = BIT(NEW) | BIT(CREATE) | BIT(MERGE_FLAT);
-    MAGIC *mg;
-    SV *self;
     HV *hv;
+    SV *self;
 
     if (!MY_CXT.stash || !has(aTHX_ MY_CXT.stash, wanted))
         return NULL;
-    self = make(aTHX_ MY_CXT.stash);
-    hv = (HV *)SvRV(self);
+    hv = newHV();
+    self = newRV_noinc((SV *)hv);
+    hf_lists_begin_with(aTHX_ hv, source, skip_first);
+    sv_bless(self, MY_CXT.stash);
     hf_acc_parse_urlencoded_into(aTHX_ hv, SvPVX_const(source), SvCUR(source), skip_first);
-    mg = magic_of(hv);
-    mg->mg_obj = hf_copy(aTHX_ source);
-    mg->mg_flags |= MGf_REFCOUNTED;
-    mg->mg_private = skip_first;
     return self;
 }
 
 bool hf_mv_is_unused(pTHX_ HV *hv)
 {
     dMY_CXT;
-    const MAGIC *mg;
-    if (SvREFCNT(hv) != 1 || !SvOBJECT(hv) || SvSTASH(hv) != MY_CXT.stash || SvFLAGS(hv) & (SVs_GMG | SVs_SMG | SVs_RMG | SVf_READONLY)
-        || HvTOTALKEYS(hv) || HvRITER_get(hv) != -1 || (SvOOK(hv) && HvAUX(hv)->xhv_backreferences))
+    if (SvREFCNT(hv) != 1 || !SvOBJECT(hv) || SvSTASH(hv) != MY_CXT.stash
+        || SvFLAGS(hv) & (SVs_GMG | SVs_SMG | SVs_RMG | SVf_READONLY) || HvTOTALKEYS(hv) || HvRITER_get(hv) != -1
+        || (SvOOK(hv) && HvAUX(hv)->xhv_backreferences))
         return false;
-    mg = SvMAGIC(hv);
-    return mg && mg->mg_virtual == &here && !mg->mg_moremagic && !mg->mg_obj;
+    return hf_lists_are_unused(hv);
 }
 
 /* --- setting up and taking down --- */
 
-static HV *closed_over_hash(pTHX_ const char *sub, const char *name)
-{
-    CV *cv = hf_acc_original_cv(aTHX_ Perl_form(aTHX_ "Hash::MultiValue::%s", sub));
-    SV *sv = cv ? hf_closed_over(aTHX_ cv, name) : NULL;
-    return sv && SvTYPE(sv) == SVt_PVHV ? (HV *)SvREFCNT_inc_simple_NN(sv) : NULL;
-}
-
-static void find_stored(pTHX)
+static void look_at_class(pTHX)
 {
     dMY_CXT;
-    SvREFCNT_dec(MY_CXT.keys);
-    SvREFCNT_dec(MY_CXT.values);
-    SvREFCNT_dec(MY_CXT.registry);
     SvREFCNT_dec(MY_CXT.stash);
-    MY_CXT.keys = closed_over_hash(aTHX_ "create", "%keys");
-    MY_CXT.values = closed_over_hash(aTHX_ "create", "%values");
-    MY_CXT.registry = closed_over_hash(aTHX_ "create", "%registry");
     MY_CXT.stash = (HV *)SvREFCNT_inc((SV *)gv_stashpvs("Hash::MultiValue", 0));
     Zero(&MY_CXT.classes, 1, hf_classes);
-}
-
-/* Calls move() with every hash that has lists hanging on it, or may have them in the original's hashes. */
-static void for_each_hash(pTHX_ bool with_magic, void (*move)(pTHX_ HV *hv))
-{
-    AV *found = newAV();
-    SV *arena;
-    for (arena = PL_sv_arenaroot; arena; arena = (SV *)SvANY(arena)) {
-        const SV *end = &arena[SvREFCNT(arena)];
-        SV *sv;
-        for (sv = arena + 1; sv < end; sv++)
-            if (SvTYPE(sv) == SVt_PVHV && SvREFCNT(sv) && SvOBJECT(sv) && (!with_magic || magic_of((HV *)sv)))
-                av_push(found, SvREFCNT_inc_simple_NN(sv));
-    }
-    while (AvFILLp(found) >= 0) {
-        SV *sv = av_pop(found);
-        move(aTHX_ (HV *)sv);
-        SvREFCNT_dec_NN(sv);
-    }
-    SvREFCNT_dec_NN(found);
-}
-
-/* Lists in the original's hashes, of an object that it made or that it was called with, come to hang on the object. */
-static void take_lists(pTHX_ HV *hv)
-{
-    dMY_CXT;
-    char address[24];
-    I32 len = address_of(hv, address, sizeof address);
-    lists l;
-    if (!hv_exists(MY_CXT.keys, address, len) || !stored_lists(aTHX_ hv, &l))
-        return;
-    SvREFCNT_inc_simple_void_NN((SV *)l.keys);
-    SvREFCNT_inc_simple_void_NN((SV *)l.values);
-    (void)hv_delete(MY_CXT.keys, address, len, G_DISCARD);
-    (void)hv_delete(MY_CXT.values, address, len, G_DISCARD);
-    if (MY_CXT.registry)
-        (void)hv_delete(MY_CXT.registry, address, len, G_DISCARD);
-    attach(aTHX_ hv, l.keys, l.values);
 }
 
 /* The original's subs have been replaced: objects that there are become ours. */
 XS_INTERNAL(mv_on)
 {
     dXSARGS;
-    dMY_CXT;
+    const bool found = hf_lists_find_stored(aTHX);
     PERL_UNUSED_VAR(items);
-    find_stored(aTHX);
-    if (!MY_CXT.keys || !MY_CXT.values)
+    look_at_class(aTHX);
+    if (!found)
         croak("This Hash::MultiValue keeps its values in another way");
-    if (HvUSEDKEYS(MY_CXT.keys))
-        for_each_hash(aTHX_ false, take_lists);
+    hf_lists_take_all(aTHX);
     XSRETURN_EMPTY;
 }
 
@@ -1032,7 +808,7 @@ XS_INTERNAL(mv_off)
 {
     dXSARGS;
     PERL_UNUSED_VAR(items);
-    for_each_hash(aTHX_ true, store_lists);
+    hf_lists_store_all(aTHX);
     XSRETURN_EMPTY;
 }
 
@@ -1041,10 +817,11 @@ XS_INTERNAL(mv_clone_thread)
 {
     dXSARGS;
     PERL_UNUSED_VAR(items);
+    (void)hf_lists_find_stored_in_thread(aTHX);
     {
         MY_CXT_CLONE;
-        MY_CXT.keys = MY_CXT.values = MY_CXT.registry = MY_CXT.stash = NULL; /* the other thread's */
-        find_stored(aTHX);
+        MY_CXT.stash = NULL; /* the other thread's */
+        look_at_class(aTHX);
     }
     XSRETURN_EMPTY;
 }
@@ -1063,15 +840,22 @@ static const hf_method methods[] = {
     [REMOVE] = {"remove", mv_remove},
     [CLEAR] = {"clear", mv_clear},
     [CLONED] = {"clone", mv_clone},
-    [KEYS] = {"keys", mv_keys},
-    [VALUES] = {"values", mv_values},
+    [KEYS] = {"keys", mv_list},
+    [VALUES] = {"values", mv_list},
     [FLATTEN] = {"flatten", mv_flatten},
     [LISTS] = {"lists", mv_lists},
     [AS_HASHREF] = {"as_hashref", mv_as_hashref},
-    [AS_HASHREF_MIXED] = {"as_hashref_mixed", mv_as_hashref_mixed},
-    [AS_HASHREF_MULTI] = {"as_hashref_multi", mv_as_hashref_multi},
+    [AS_HASHREF_MIXED] = {"as_hashref_mixed", mv_as_hash},
+    [AS_HASHREF_MULTI] = {"as_hashref_multi", mv_as_hash},
     [STORABLE_FREEZE] = {"STORABLE_freeze", mv_freeze},
     [STORABLE_THAW] = {"STORABLE_thaw", mv_thaw},
+};
+
+static const hf_sub subs[] = {
+    {"on", mv_on, 0},
+    {"off", mv_off, 0},
+    {"CLONE", mv_clone_thread, 0},
+    {NULL, NULL, 0}
 };
 
 void hf_acc_boot_multivalue(pTHX)
@@ -1079,10 +863,9 @@ void hf_acc_boot_multivalue(pTHX)
     HV *stash = gv_stashpvs("Hydrofoil::Accelerate::MultiValue", GV_ADD);
     MY_CXT_INIT;
     Zero(&MY_CXT, 1, my_cxt_t);
+    hf_lists_boot(aTHX);
     hf_methods_register(aTHX_ "MultiValue", methods, N_METHODS);
-    hf_acc_sub(aTHX_ "MultiValue::on", mv_on, 0);
-    hf_acc_sub(aTHX_ "MultiValue::off", mv_off, 0);
-    hf_acc_sub(aTHX_ "MultiValue::CLONE", mv_clone_thread, 0);
+    hf_acc_subs(aTHX_ "MultiValue", subs);
     /* Nothing is left to do when an object goes. Perl does not even call a constant. */
     newCONSTSUB(stash, "gone", newSV(0));
 }
