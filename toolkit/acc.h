@@ -29,6 +29,13 @@
 #define UNLIKELY(x) (x)
 #endif
 
+/* The interpreter that is running, to tell a thread from the one that it was cloned from. A perl without threads has one. */
+#ifdef MULTIPLICITY
+#define HF_INTERPRETER ((PerlInterpreter *)aTHX)
+#else
+#define HF_INTERPRETER NULL
+#endif
+
 #if defined(__GNUC__)
 #pragma GCC visibility push(hidden)
 #endif

@@ -289,10 +289,10 @@ static GV *content_length_gv(pTHX)
     dMY_CXT;
     my_cxt_t *c = &MY_CXT;
 #ifdef USE_ITHREADS
-    if (UNLIKELY(c->owner != aTHX)) { /* a thread that was cloned from another's */
+    if (UNLIKELY(c->owner != HF_INTERPRETER)) { /* a thread that was cloned from another's */
         MY_CXT_CLONE;
         c = &MY_CXT;
-        c->owner = aTHX;
+        c->owner = HF_INTERPRETER;
         c->content_length = NULL;
     }
 #endif
@@ -384,7 +384,7 @@ static const hf_sub subs[] = {
 void hf_acc_boot_accesslog(pTHX)
 {
     MY_CXT_INIT;
-    MY_CXT.owner = (PerlInterpreter *)aTHX;
+    MY_CXT.owner = HF_INTERPRETER;
     MY_CXT.content_length = NULL;
     hf_log_boot(aTHX);
     hf_acc_subs(aTHX_ "AccessLog", subs);

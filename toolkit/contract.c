@@ -20,7 +20,7 @@ START_MY_CXT
 
 static void setup(pTHX_ my_cxt_t *c)
 {
-    c->owner = (PerlInterpreter *)aTHX;
+    c->owner = HF_INTERPRETER;
     Newxz(c->memos, N_MEMOS, hf_memo);
 }
 
@@ -61,7 +61,7 @@ bool hf_class_keeps(pTHX_ HV *stash, const hf_term *list)
     dMY_CXT;
     my_cxt_t *c = &MY_CXT;
 #ifdef USE_ITHREADS
-    if (UNLIKELY(c->owner != aTHX)) { /* a thread that was cloned from another's: memos are its own */
+    if (UNLIKELY(c->owner != HF_INTERPRETER)) { /* a thread that was cloned from another's: memos are its own */
         MY_CXT_CLONE;
         c = &MY_CXT;
         setup(aTHX_ c);

@@ -31,7 +31,7 @@ START_MY_CXT
 
 static void setup(pTHX_ hf_field_names *names)
 {
-    names->owner = (PerlInterpreter *)aTHX;
+    names->owner = HF_INTERPRETER;
     Newxz(names->cached, N_CACHED, hf_cached_name);
     Newxz(names->known, N_KNOWN, hf_known_key);
     names->standard_case = gv_fetchpvs("HTTP::Headers::Fast::standard_case", GV_ADDMULTI, SVt_PVHV);
@@ -44,7 +44,7 @@ hf_field_names *hf_field_names_here(pTHX)
 {
     dMY_CXT;
 #ifdef USE_ITHREADS
-    if (UNLIKELY(MY_CXT.owner != aTHX)) { /* a thread that was cloned from another's */
+    if (UNLIKELY(MY_CXT.owner != HF_INTERPRETER)) { /* a thread that was cloned from another's */
         MY_CXT_CLONE;
         setup(aTHX_ &MY_CXT);
         return &MY_CXT;
