@@ -77,10 +77,29 @@ static AV *flattened(pTHX_ hf_call *call, AV *av)
     return flat;
 }
 
-/* The bytes of a scalar; of a character string only if each character is one byte. False for wide characters. */
-static bool bytes_of(pTHX_ SV *sv, const char **bytes, STRLEN *len)
+/* Where the digits of a number go: an application's Content-Length is one more often than not, and to make a string of it
+ * perl would have to allocate one. */
+static char *number_space(hf_worker *w)
 {
-    if (HF_UNLIKELY(SvUTF8(sv))) {
+    return w->n_numbers < HF_NUMBERS ? w->numbers[w->n_numbers++] : NULL;
+}
+
+/* The bytes of a scalar without magic; of a character string only if each character is one byte. False for wide characters. */
+static inline bool bytes_of(pTHX_ hf_worker *w, SV *sv, const char **bytes, STRLEN *len)
+{
+    const U32 is = SvFLAGS(sv) & (SVf_POK | SVf_UTF8 | SVf_IOK | SVp_IOK | SVf_NOK | SVp_NOK);
+    char *digits;
+    if (HF_LIKELY((is & (SVf_POK | SVf_UTF8)) == SVf_POK)) {
+        *bytes = SvPVX_const(sv);
+        *len = SvCUR(sv);
+        return TRUE;
+    }
+    if (is == (SVf_IOK | SVp_IOK) && !SvPOKp(sv) && (SvIsUV(sv) || SvIVX(sv) >= 0) && (digits = number_space(w)) != NULL) {
+        *bytes = digits;
+        *len = hf_format_u64(digits, (uint64_t)SvUVX(sv));
+        return TRUE;
+    }
+    if (SvUTF8(sv)) {
         sv = sv_2mortal(newSVsv(sv));
         if (!sv_utf8_downgrade(sv, TRUE))
             return FALSE;
@@ -123,8 +142,8 @@ static const char *gather_fields(pTHX_ hf_worker *w, AV *av, size_t *n)
             return "an undefined header name";
         if (HF_UNLIKELY(!sv[i + 1] || !SvOK(sv[i + 1])))
             return SvPV_nolen(sv_2mortal(newSVpvf("an undefined value for header %.80s", SvPV_nolen(sv[i]))));
-        if (HF_UNLIKELY(!bytes_of(aTHX_ sv[i], &f->name, &name_len) ||
-                        !bytes_of(aTHX_ sv[i + 1], &f->value, &value_len)))
+        if (HF_UNLIKELY(!bytes_of(aTHX_ w, sv[i], &f->name, &name_len) ||
+                        !bytes_of(aTHX_ w, sv[i + 1], &f->value, &value_len)))
             return SvPV_nolen(sv_2mortal(newSVpvf("a wide character in header %.80s", SvPV_nolen(sv[i]))));
         f->name_len = (uint32_t)name_len;
         f->value_len = (uint32_t)value_len;
@@ -166,7 +185,7 @@ static const char *gather_parts(pTHX_ hf_worker *w, AV *av, size_t *n, int64_t *
         hf_part *part = &w->parts[i];
         if (HF_UNLIKELY(!sv[i] || !SvOK(sv[i])))
             return "an undefined element in the body";
-        if (HF_UNLIKELY(!bytes_of(aTHX_ sv[i], &part->bytes, &part->len)))
+        if (HF_UNLIKELY(!bytes_of(aTHX_ w, sv[i], &part->bytes, &part->len)))
             return "a wide character in the body (encode it first)";
         part->sv = sv[i];
         *total += (int64_t)part->len;
@@ -509,6 +528,7 @@ bool hf_answer(pTHX_ hf_call *call, SV *answer, bool streaming)
     item = AvARRAY(av);
     if (HF_UNLIKELY(count != 3 && !(streaming && count == 2)))
         return reject(aTHX_ call, "the array does not have three elements");
+    w->n_numbers = 0;
     status = status_of(aTHX_ item[0]);
     if (HF_UNLIKELY(status < 0))
         return reject(aTHX_ call, "the status is not a number");

@@ -26,6 +26,7 @@
 #define HF_SMALL_BODY 12288 /* bytes of an answer that are copied behind its head */
 #define HF_LARGE_PART 16384 /* bytes from which a part of a body is sent from where it is */
 #define HF_SMALL_FILE 32768 /* bytes of a file that are read rather than sent by sendfile(2) */
+#define HF_NUMBERS 16       /* numbers among an answer's fields that are written without making a string of each */
 #define HF_PULL_SIZE 65536  /* bytes that are asked of a file handle at a time */
 
 typedef struct hf_worker hf_worker;
@@ -137,6 +138,11 @@ struct hf_worker {
     size_t cap_fields;
     struct hf_part *parts;
     size_t cap_parts;
+    char numbers[HF_NUMBERS][24]; /* n_numbers of its fields and parts that were numbers, as text */
+    U32 n_numbers;
+    in_addr_t last_peer;  /* the IPv4 address that was written last, and its text: most clients come by one proxy */
+    U32 last_peer_len;
+    char last_peer_text[HF_ADDR_TEXT];
     char *file_space;     /* HF_SMALL_FILE bytes */
     SV *pull_size;        /* \65536, for $/ */
 };

@@ -583,6 +583,22 @@ void hf_env_finish(pTHX_ hf_worker *w, hf_env *env, bool untouched)
 
 /* --- building --- */
 
+/* REMOTE_ADDR of a client that is not on a unix socket. */
+static void set_peer(pTHX_ hf_worker *w, hf_env *env, const hf_address *peer)
+{
+    if (HF_LIKELY(peer->family == AF_INET)) {
+        if (HF_UNLIKELY(peer->v4.sin_addr.s_addr != w->last_peer || !w->last_peer_len)) {
+            w->last_peer = peer->v4.sin_addr.s_addr;
+            w->last_peer_len = (U32)hf_address_text(peer, w->last_peer_text);
+        }
+        set_string(aTHX_ w, env, KEY_REMOTE_ADDR, w->last_peer_text, w->last_peer_len);
+    } else {
+        char text[HF_ADDR_TEXT];
+        STRLEN len = hf_address_text(peer, text);
+        set_string(aTHX_ w, env, KEY_REMOTE_ADDR, text, len);
+    }
+}
+
 static void set_addresses(pTHX_ hf_worker *w, hf_env *env, const hf_conn *c)
 {
     const hf_listener *l = c->listener;
@@ -603,11 +619,10 @@ static void set_addresses(pTHX_ hf_worker *w, hf_env *env, const hf_conn *c)
         len = hf_address_text(&local, text);
         set_string(aTHX_ w, env, KEY_SERVER_NAME, len ? text : "localhost", len ? len : 9);
     } else {
-        set_string(aTHX_ w, env, KEY_SERVER_NAME, l->host, strlen(l->host));
+        set_string(aTHX_ w, env, KEY_SERVER_NAME, l->host, l->host_len);
     }
-    set_string(aTHX_ w, env, KEY_SERVER_PORT, l->port, strlen(l->port));
-    len = hf_address_text(&c->peer, text);
-    set_string(aTHX_ w, env, KEY_REMOTE_ADDR, text, len);
+    set_string(aTHX_ w, env, KEY_SERVER_PORT, l->port, l->port_len);
+    set_peer(aTHX_ w, env, &c->peer);
     len = hf_format_u64(text, hf_address_port(&c->peer));
     set_string(aTHX_ w, env, KEY_REMOTE_PORT, text, len);
 }

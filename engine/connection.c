@@ -117,7 +117,9 @@ static uint8_t wanted(const hf_conn *c)
     switch (c->state) {
     case HF_CONN_IDLE:
     case HF_CONN_HEAD:
-        return out ? out : HF_POLL_IN; /* a client that does not read its answers is not read from */
+        if (out) /* a client that does not read its answers is not read from */
+            return out;
+        return c->level ? HF_POLL_IN : HF_POLL_IN | HF_POLL_EDGE;
     case HF_CONN_BODY:
         return (uint8_t)(out | HF_POLL_IN);
     case HF_CONN_LINGER:
@@ -136,6 +138,7 @@ void hf_conn_update_interest(hf_conn *c)
     uint8_t want = wanted(c);
     if (c->registered && want == c->interest)
         return;
+    c->level |= !(want & HF_POLL_EDGE); /* once is enough: no change to and fro at every request */
     int rc = c->registered ? hf_poller_modify(c->engine->poller, c->fd, want, c)
                            : hf_poller_add(c->engine->poller, c->fd, want, c);
     if (rc < 0) {
@@ -451,6 +454,8 @@ static void read_head(hf_conn *c)
     ssize_t n = c->transport->read(c, in->data + in->end, in->cap - in->end);
     if (HF_LIKELY(n > 0)) {
         in->end += (uint32_t)n;
+        if (HF_UNLIKELY(in->end == in->cap))
+            c->level = true;
         advance(c, false);
         return;
     }
@@ -572,6 +577,8 @@ void hf_conn_on_event(hf_conn *c, uint32_t events)
         hf_conn_close(c);
         return;
     }
+    if (HF_UNLIKELY(events & HF_POLL_END))
+        c->level = true;
     if (HF_UNLIKELY(events & HF_POLL_OUT))
         hf_conn_flush(c);
     if (events & HF_POLL_IN)

@@ -50,7 +50,8 @@ typedef struct hf_conn {
     uint64_t linger_until; /* ms: the end of lingering, whatever the client does */
     uint32_t n_requests;   /* requests that were answered */
     uint8_t state;         /* enum hf_conn_state */
-    uint8_t interest;      /* HF_POLL_IN | HF_POLL_OUT as the poller knows it */
+    uint8_t interest;      /* HF_POLL_IN, OUT, EDGE as the poller knows it */
+    bool level;            /* to be told of what it has not read yet: not every read has taken all, or the end comes */
     bool registered;       /* the poller knows it; not before it is waited for */
     uint8_t burst;         /* pipelined requests run in a row without a flush */
     bool eof;              /* the client sends nothing more */

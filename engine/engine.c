@@ -18,7 +18,6 @@
 #endif
 
 #define MAX_WAIT 1000 /* ms: the longest sleep, so that what is looked at once a second is */
-#define MAX_EVENTS 128 /* events of one turn */
 #define POOLED_BUFS 256
 #define TAKE_BATCH 16    /* connections taken from the run queue in one turn, if none of them has a request to run */
 #define RESERVED_FDS 64  /* descriptors that accepted connections leave for others: half for the run queue, half for the rest */
@@ -173,6 +172,7 @@ void hf_engine_close_all(hf_engine *e)
     while (e->conns)
         hf_conn_close(e->conns);
     e->backlog = e->turn_over = false;
+    e->n_events = e->next_event = 0;
     bury(e);
 }
 
@@ -258,6 +258,8 @@ int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port)
     l->wildcard = !l->is_unix && is_wildcard(host);
     l->host = strdup(host);
     l->port = strdup(port);
+    l->host_len = (uint32_t)strlen(host);
+    l->port_len = (uint32_t)strlen(port);
     if (!l->host || !l->port || hf_poller_add(e->poller, fd, HF_POLL_IN | HF_POLL_EXCLUSIVE, tagged(l, TAG_LISTENER)) < 0) {
         free(l->host);
         free(l->port);
@@ -338,6 +340,7 @@ void hf_engine_ready(hf_request *r, unsigned event, bool front)
     if (r->queued)
         return;
     r->queued = true;
+    r->in_burst = front;
     if (event == HF_REQ_RUN)
         r->ready_at = e->now;
     if (front || !e->ready_head) {
@@ -380,10 +383,23 @@ static bool holds_taken(const hf_engine *e)
     return false;
 }
 
+/* The next connection of this turn is looked at when the answer before is on its way, and its client at work again: not when
+ * nothing is left to run, nor while pipelined requests are run in a row. */
+static hf_request *next_ready(hf_engine *e)
+{
+    while (e->next_event < e->n_events && (!e->ready_head || (e->stepped && !e->ready_head->in_burst))) {
+        const hf_event *event = &e->events[e->next_event++];
+        hf_conn_on_event(event->data, event->events);
+        e->stepped = false;
+    }
+    e->stepped = true;
+    return e->ready_head;
+}
+
 hf_request *hf_engine_next(hf_engine *e, unsigned *events)
 {
     for (;;) {
-        hf_request *r = e->ready_head;
+        hf_request *r = next_ready(e);
         if (!r || HF_UNLIKELY(e->turn_over))
             return NULL;
         e->ready_head = r->next;
@@ -543,32 +559,43 @@ static void obey(hf_engine *e)
         hf_engine_begin_drain(e, HF_LEFT);
 }
 
-void hf_engine_poll(hf_engine *e, int max_wait)
+/* How long the poller may sleep, in ms. */
+static int sleep_ms(const hf_engine *e, int max_wait)
 {
-    hf_event events[MAX_EVENTS];
-    int wait = 0;
+    if ((e->ready_head && !e->standby_serves) || e->stop_asked || !max_wait)
+        return 0;
+    int wait = hf_wheel_timeout(&e->wheel, e->now, max_wait < 0 || max_wait > MAX_WAIT ? MAX_WAIT : max_wait);
+    if (e->accept_again && e->accept_again <= e->now + (uint64_t)wait)
+        wait = e->accept_again > e->now ? (int)(e->accept_again - e->now) : 0;
+    if (HF_UNLIKELY(e->handover && e->queue_full && wait > HANDOVER_RETRY))
+        wait = HANDOVER_RETRY;
+    if (HF_UNLIKELY(hf_engine_draining(e) && !e->n_conns && !e->standby_serves))
+        wait = 0;
+    return wait;
+}
+
+/* Acts on what the poller has told: on the rest of the last turn, if the caller did not come to its end, and on a new look. When
+ * that is about connections only, hf_engine_next() does so, a connection at a time. Returns whether the run queue has something. */
+static bool look(hf_engine *e, int max_wait)
+{
+    uintptr_t tags = 0;
     bool take = false;
-    e->queue_was_empty = false;
-    if (HF_UNLIKELY(e->listens_as_leader == e->standby_serves || e->room != room_for(e)))
-        update_listening(e);
-    if ((!e->ready_head || e->standby_serves) && !e->stop_asked && max_wait) {
-        wait = max_wait < 0 || max_wait > MAX_WAIT ? MAX_WAIT : max_wait;
-        wait = hf_wheel_timeout(&e->wheel, e->now, wait);
-        if (e->accept_again && e->accept_again <= e->now + (uint64_t)wait)
-            wait = e->accept_again > e->now ? (int)(e->accept_again - e->now) : 0;
-        if (HF_UNLIKELY(e->handover && e->queue_full && wait > HANDOVER_RETRY))
-            wait = HANDOVER_RETRY;
-        if (HF_UNLIKELY(hf_engine_draining(e) && !e->n_conns && !e->standby_serves))
-            wait = 0;
+    if (HF_LIKELY(e->next_event == e->n_events)) {
+        e->n_events = hf_poller_wait(e->poller, e->events, HF_MAX_EVENTS, sleep_ms(e, max_wait));
+        e->next_event = 0;
     }
-    int n = hf_poller_wait(e->poller, events, MAX_EVENTS, wait);
     e->now = e->clock();
-    for (int i = 0; i < n; i++) {
-        uintptr_t data = (uintptr_t)events[i].data;
+    for (int i = e->next_event; i < e->n_events; i++)
+        tags |= (uintptr_t)e->events[i].data;
+    if (HF_LIKELY((tags & 3) == TAG_CONNECTION && !e->standby_serves && !e->stop_asked && !hf_engine_draining(e)))
+        return false;
+    while (e->next_event < e->n_events) {
+        const hf_event *event = &e->events[e->next_event++];
+        uintptr_t data = (uintptr_t)event->data;
         void *ptr = (void *)(data & ~(uintptr_t)3);
         switch (data & 3) {
         case TAG_CONNECTION:
-            hf_conn_on_event(ptr, events[i].events);
+            hf_conn_on_event(ptr, event->events);
             break;
         case TAG_LISTENER:
             hf_listener_on_event(ptr);
@@ -581,11 +608,25 @@ void hf_engine_poll(hf_engine *e, int max_wait)
             break;
         }
     }
+    return take;
+}
+
+void hf_engine_poll(hf_engine *e, int max_wait)
+{
+    e->queue_was_empty = false;
+    if (e->next_event == e->n_events) { /* until then, what is closed may be among the events, or what keeps a deadline */
+        hf_wheel_run(&e->wheel, e->now, on_deadline, e);
+        bury(e);
+    }
+    if (HF_UNLIKELY(e->listens_as_leader == e->standby_serves || e->room != room_for(e)))
+        update_listening(e);
+    const bool take = look(e, max_wait);
     e->backlog = take;
     e->turn_over = false;
     if (HF_UNLIKELY(take && !holds_taken(e)))
         hf_runqueue_receive(e, TAKE_BATCH);
-    hf_wheel_run(&e->wheel, e->now, on_deadline, e);
+    if (e->next_event == e->n_events)
+        hf_wheel_run(&e->wheel, e->now, on_deadline, e);
     if (HF_UNLIKELY(e->now >= e->next_tick))
         once_a_second(e);
     if (HF_UNLIKELY(e->stop_asked || e->drain_asked || e->leave_asked))
@@ -600,7 +641,6 @@ void hf_engine_poll(hf_engine *e, int max_wait)
         e->accept_again = 0;
         update_listening(e);
     }
-    bury(e);
 }
 
 /* --- addresses --- */

@@ -53,6 +53,7 @@ typedef struct hf_config {
     bool alone;                      /* no other worker could run what this one cannot: do not hurry to hand it over */
     bool standby;                    /* a standby thread keeps the connections going during long application calls */
     uint32_t standby_grace;          /* ms that a call may last before it does */
+    uint32_t workers;                /* that share the run queue, this one included: with many, it looks more rarely */
     uint32_t request_timeout;        /* ms after which a call is given up and the process ends; 0: never. Needs standby */
     int run_send_fd, run_receive_fd; /* the run queue (runqueue.h); -1: there is none. The caller's, not closed */
     void (*stuck)(void *log_arg);    /* called by the standby thread a second before request_timeout; may be NULL */
@@ -68,6 +69,8 @@ typedef struct hf_config {
 extern const hf_config hf_config_default;
 
 enum hf_finish { HF_RUNNING = 0, HF_STOPPED, HF_DRAINED, HF_MAX_REQUESTS, HF_HARAKIRI, HF_ORPHANED, HF_LEFT, HF_MEMORY };
+
+#define HF_MAX_EVENTS 128 /* that the poller tells of in one turn */
 
 typedef struct hf_engine {
     hf_config config;
@@ -111,6 +114,10 @@ typedef struct hf_engine {
     pthread_mutex_t nap_mutex;
     pthread_cond_t nap;
     int wake_fds[2];              /* interrupts the poller: [0] is read, [1] written (the same eventfd on Linux) */
+
+    hf_event events[HF_MAX_EVENTS]; /* what the poller told last */
+    int n_events, next_event;     /* how many, and the first that was not acted on yet */
+    bool stepped;                 /* a request was handed out since the last of them was */
 
     bool handover;                /* draining gives connections to the other workers rather than ending them */
     bool taking;                  /* the run queue is in the poller */
@@ -159,10 +166,11 @@ static inline void hf_engine_unlock(hf_engine *e)
  * SERVER_PORT; for a unix socket its path and "". 0, or -1 with errno set. */
 int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port);
 
-/* One turn: waits at most max_wait ms (never longer than a second), reads, parses, sends, keeps deadlines. */
+/* The beginning of a turn: waits at most max_wait ms (never longer than a second), reads, parses, sends, keeps deadlines. It
+ * comes back with the first request that is complete; hf_engine_next() goes on from there. */
 void hf_engine_poll(hf_engine *e, int max_wait);
 
-/* The next request with something to report (HF_REQ_*), or NULL: there is none, or it is time for hf_engine_poll() because
+/* The next request with something to report (HF_REQ_*), or NULL: the turn is over, or it is time for hf_engine_poll() because
  * older requests may wait in the run queue. */
 hf_request *hf_engine_next(hf_engine *e, unsigned *events);
 

@@ -12,6 +12,7 @@ typedef struct hf_listener {
     int fd;          /* the caller's: not closed by the engine */
     char *host;      /* as configured; the path of a unix socket */
     char *port;      /* "" for a unix socket */
+    uint32_t host_len, port_len;
     bool is_unix;
     bool wildcard;   /* no certain address: the local address of each connection is asked for when it is needed */
     bool active;     /* in the poller */

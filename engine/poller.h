@@ -1,4 +1,5 @@
-/* poller.h - waiting for many descriptors: epoll(7) on Linux, poll(2) elsewhere. Level-triggered.
+/* poller.h - waiting for many descriptors: epoll(7) on Linux, poll(2) elsewhere. Level-triggered, unless HF_POLL_EDGE
+ * asks for less.
  *
  * One backend per file behind these functions; -DHF_USE_POLL chooses poll(2) on Linux too.
  */
@@ -11,6 +12,9 @@ enum {
     HF_POLL_IN = 1,
     HF_POLL_OUT = 2,
     HF_POLL_GONE = 4,       /* result only: an error or both directions closed */
+    HF_POLL_EDGE = 16,      /* with IN: whoever reads all that is there each time need not be told again before there is more. A
+                             * hint, which poll(2) ignores */
+    HF_POLL_END = 32,       /* result only, with EDGE: the peer sends nothing more; behind the bytes, and not told again */
     HF_POLL_EXCLUSIVE = 8,  /* add only: wake one of the processes that wait for this shared listening socket */
 };
 

@@ -43,7 +43,7 @@ void hf_poller_destroy(hf_poller *p)
 static uint32_t to_epoll(uint32_t events)
 {
     return (events & HF_POLL_IN ? EPOLLIN : 0u) | (events & HF_POLL_OUT ? EPOLLOUT : 0u) |
-           (events & HF_POLL_EXCLUSIVE ? EPOLLEXCLUSIVE : 0u);
+           (events & HF_POLL_EDGE ? EPOLLET | EPOLLRDHUP : 0u) | (events & HF_POLL_EXCLUSIVE ? EPOLLEXCLUSIVE : 0u);
 }
 
 int hf_poller_add(hf_poller *p, int fd, uint32_t events, void *data)
@@ -77,7 +77,7 @@ int hf_poller_wait(hf_poller *p, hf_event *events, int max, int timeout_ms)
         uint32_t got = p->events[i].events;
         events[i].data = p->events[i].data.ptr;
         events[i].events = (got & EPOLLIN ? HF_POLL_IN : 0u) | (got & EPOLLOUT ? HF_POLL_OUT : 0u) |
-                           (got & (EPOLLERR | EPOLLHUP) ? HF_POLL_GONE : 0u);
+                           (got & EPOLLRDHUP ? HF_POLL_END : 0u) | (got & (EPOLLERR | EPOLLHUP) ? HF_POLL_GONE : 0u);
     }
     return n < 0 ? 0 : n;
 }

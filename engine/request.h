@@ -29,6 +29,7 @@ typedef struct hf_request {
     uint32_t refs;
     uint8_t events;               /* HF_REQ_*: why it is in the ready queue */
     bool queued;                  /* it is in the ready queue */
+    bool in_burst;                /* its answer leaves together with that of the request before it on its connection */
     bool running;                 /* handed out; its answer is not complete */
     bool suspended;               /* the layer above will answer later */
     bool want_writable;           /* report HF_REQ_WRITABLE when the output has drained */

@@ -85,6 +85,25 @@ void hf_request_detach(hf_request *r)
     let_go(r);
 }
 
+/* --- names of fields --- */
+
+static inline uint64_t eight(const char *p)
+{
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return v;
+}
+
+/* Is `name`, a token, this one, which is in lower case and has 8 to 16 characters? 0x20 is what the letters' cases differ in. */
+static inline bool is_name(const char *name, size_t len, const char *lower, size_t lower_len)
+{
+    const uint64_t lower_bits = UINT64_C(0x2020202020202020);
+    return len == lower_len && (eight(name) | lower_bits) == eight(lower) &&
+           (eight(name + len - 8) | lower_bits) == eight(lower + len - 8);
+}
+
+#define IS_NAME(f, literal) is_name((f)->name, (f)->name_len, (literal), sizeof(literal) - 1)
+
 /* --- checking --- */
 
 /* Characters of a token (RFC 9110, section 5.6.2). */
@@ -111,7 +130,7 @@ const char *hf_response_check(int status, const hf_field_out *fields, size_t n, 
             return *stop == '\r' || *stop == '\n' ? "a header value has a CR or LF in it"
                    : *stop == '\0'                ? "a header value has a NUL in it"
                                                   : "a header value has a control character in it";
-        if (HF_UNLIKELY(f->name_len == 14 && strncasecmp(f->name, "Content-Length", 14) == 0)) {
+        if (IS_NAME(f, "content-length")) {
             if (f->value_len == 0 || f->value_len > 18)
                 return "Content-Length is not a number";
             for (size_t k = 0; k < f->value_len; k++)
@@ -134,9 +153,9 @@ static inline enum field_kind kind_of(const hf_field_out *f)
     case 6:
         return strncasecmp(f->name, "Server", 6) == 0 ? SERVER : PLAIN;
     case 10:
-        return strncasecmp(f->name, "Connection", 10) == 0 ? CONNECTION : PLAIN;
+        return IS_NAME(f, "connection") ? CONNECTION : PLAIN;
     case 14:
-        return strncasecmp(f->name, "Content-Length", 14) == 0 ? CONTENT_LENGTH : PLAIN;
+        return IS_NAME(f, "content-length") ? CONTENT_LENGTH : PLAIN;
     case 17:
         return strncasecmp(f->name, "Transfer-Encoding", 17) == 0 ? TRANSFER_ENCODING : PLAIN;
     default:

@@ -102,41 +102,66 @@ const hf_scanner *hf_scan = &scalar;
 #define SSE42 __attribute__((target("sse4.2"), always_inline)) static inline
 #define SSE42_FN __attribute__((target("sse4.2"))) static
 
-SSE42 unsigned value_mask16(const char *p)
+SSE42 __m128i load16(const char *p)
 {
-    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+
+/* The first and the last eight of 8 to 16 bytes. */
+SSE42 __m128i load_ends(const char *p, const char *end)
+{
+    return _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(const void *)p),
+                              _mm_loadl_epi64((const __m128i *)(const void *)(end - 8)));
+}
+
+SSE42 unsigned value_mask16(__m128i v)
+{
     const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x1f)), v);
     const __m128i tab = _mm_cmpeq_epi8(v, _mm_set1_epi8('\t'));
     const __m128i del = _mm_cmpeq_epi8(v, _mm_set1_epi8(0x7f));
     return (unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_andnot_si128(tab, control), del));
 }
 
-SSE42 unsigned target_mask16(const char *p)
+SSE42 unsigned target_mask16(__m128i v)
 {
-    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
     const __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x20)), v);
     const __m128i del = _mm_cmpeq_epi8(v, _mm_set1_epi8(0x7f));
     return (unsigned)_mm_movemask_epi8(_mm_or_si128(low, del));
 }
 
-SSE42 unsigned token_mask16(const char *p)
+SSE42 unsigned token_mask16(__m128i v)
 {
-    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
     const __m128i nibble = _mm_set1_epi8(0x0f);
     const __m128i rows = _mm_shuffle_epi8(_mm_setr_epi8(TOKEN_ROWS), _mm_and_si128(v, nibble));
     const __m128i bits = _mm_shuffle_epi8(_mm_setr_epi8(NIBBLE_BITS), _mm_and_si128(_mm_srli_epi16(v, 4), nibble));
     return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_and_si128(rows, bits), _mm_setzero_si128()));
 }
 
+/* What is left at the end, at `p`, of at least 16 bytes is looked at together with bytes before it that are known to be good. */
 #define SCAN_SSE42(kind)                                                                                               \
+    SSE42 const char *kind##_last16(const char *end)                                                                   \
+    {                                                                                                                  \
+        const unsigned mask = kind##_mask16(load16(end - 16));                                                         \
+        return mask ? end - 16 + __builtin_ctz(mask) : end;                                                            \
+    }                                                                                                                  \
+    SSE42 const char *kind##_below16(const char *p, const char *end)                                                   \
+    {                                                                                                                  \
+        if (end - p < 8)                                                                                               \
+            return kind##_tail(p, end);                                                                                \
+        const unsigned mask = kind##_mask16(load_ends(p, end));                                                        \
+        const int at = mask ? __builtin_ctz(mask) : 16;                                                                \
+        return at < 8 ? p + at : end - 16 + at;                                                                        \
+    }                                                                                                                  \
     SSE42_FN const char *kind##_end_sse42(const char *p, const char *end)                                              \
     {                                                                                                                  \
+        if (end - p < 16)                                                                                              \
+            return kind##_below16(p, end);                                                                             \
         for (; end - p >= 16; p += 16) {                                                                               \
-            const unsigned mask = kind##_mask16(p);                                                                    \
+            const unsigned mask = kind##_mask16(load16(p));                                                            \
             if (mask)                                                                                                  \
                 return p + __builtin_ctz(mask);                                                                        \
         }                                                                                                              \
-        return kind##_tail(p, end);                                                                                    \
+        return kind##_last16(end);                                                                                     \
     }
 
 SCAN_SSE42(value)
@@ -181,18 +206,22 @@ AVX2 unsigned token_mask32(const char *p)
 #define SCAN_AVX2(kind)                                                                                                \
     AVX2_FN const char *kind##_end_avx2(const char *p, const char *end)                                                \
     {                                                                                                                  \
-        for (; end - p >= 32; p += 32) {                                                                               \
-            const unsigned mask = kind##_mask32(p);                                                                    \
+        if (end - p < 16)                                                                                              \
+            return kind##_below16(p, end);                                                                             \
+        unsigned mask = kind##_mask16(load16(p));                                                                      \
+        if (mask)                                                                                                      \
+            return p + __builtin_ctz(mask);                                                                            \
+        for (p += 16; end - p >= 32; p += 32) {                                                                        \
+            mask = kind##_mask32(p);                                                                                   \
             if (mask)                                                                                                  \
                 return p + __builtin_ctz(mask);                                                                        \
         }                                                                                                              \
         if (end - p >= 16) {                                                                                           \
-            const unsigned mask = kind##_mask16(p);                                                                    \
+            mask = kind##_mask16(load16(p));                                                                           \
             if (mask)                                                                                                  \
                 return p + __builtin_ctz(mask);                                                                        \
-            p += 16;                                                                                                   \
         }                                                                                                              \
-        return kind##_tail(p, end);                                                                                    \
+        return kind##_last16(end);                                                                                     \
     }
 
 SCAN_AVX2(value)

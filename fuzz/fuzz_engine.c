@@ -379,7 +379,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         config.max_requests = 0; /* the second one stays */
         ended_engine[k] = false;
         for (int i = N_PEERS; i-- > 0; engines[k]->listeners = &listeners[k][i])
-            listeners[k][i] = (hf_listener){engines[k], engines[k]->listeners, -1, host, port, true, false, true};
+            listeners[k][i] = (hf_listener){.engine = engines[k], .next = engines[k]->listeners, .fd = -1, .host = host, .port = port,
+                                            .host_len = (uint32_t)strlen(host), .port_len = (uint32_t)strlen(port), .is_unix = true,
+                                            .active = true};
         fake_now = engines[k]->now;
         engines[k]->clock = fake_clock;
         hf_engine_lock(engines[k]);

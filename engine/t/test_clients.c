@@ -36,6 +36,33 @@ static void half_closed(void)
     finish();
 }
 
+/* A request that fills the buffer it is read into hides that more has come; the poller, asked for edges, would not say so
+ * again. Whatever the length of the first, the second is answered. */
+static void full_reads(bool ends)
+{
+    enum { SHORTEST = HF_BUF_SIZE - 150, LONGEST = HF_BUF_SIZE + 50 };
+    static char text[LONGEST + 200];
+    unsigned answered = 0, tried = 0;
+
+    start();
+    for (int n = SHORTEST; n <= LONGEST; n++) {
+        client *c = dial();
+        say(c, GET("/"));
+        settle(c);
+        const int begin = sprintf(text, "GET / HTTP/1.1\r\nHost: a\r\nX: ");
+        memset(text + begin, 'x', (size_t)(n - begin - 4));
+        sprintf(text + n - 4, "\r\n\r\n%s", GET("/"));
+        say(c, text);
+        if (ends)
+            shutdown(c->fd, SHUT_WR);
+        answered += strcmp(told(c), ends ? HELLO " " HELLO " " HELLO " eof" : HELLO " " HELLO " " HELLO) == 0;
+        tried++;
+        hang_up(c);
+    }
+    is_int(answered, tried, ends ? "and so is the end behind it" : "after a request of whatever length the next one is seen");
+    finish();
+}
+
 static void gone(void)
 {
     start();
@@ -342,6 +369,8 @@ int main(void)
 {
     prepare();
     half_closed();
+    full_reads(false);
+    full_reads(true);
     gone();
     slow_reader();
     read_ahead();

@@ -64,6 +64,29 @@ static void one_socket(void)
     close(fds[0]);
 }
 
+static void edges(void)
+{
+    int fds[2], mark;
+    char c[8];
+    const bool all = hf_poller_fd(p) < 0; /* poll(2) knows levels only: it tells more often than it has to */
+
+    pair(fds);
+    hf_poller_add(p, fds[0], HF_POLL_IN | HF_POLL_EDGE, &mark);
+    ok(write(fds[1], "ab", 2) == 2 && events_of(&mark) == HF_POLL_IN, "bytes are told where edges are asked for");
+    is_int(events_of(&mark), all ? HF_POLL_IN : 0, "but not again before there are more");
+    ok(write(fds[1], "c", 1) == 1 && events_of(&mark) == HF_POLL_IN, "more are");
+    hf_poller_modify(p, fds[0], HF_POLL_IN, &mark);
+    is_int(events_of(&mark), HF_POLL_IN, "when levels are asked for instead, what was left is told");
+    is_int(events_of(&mark), HF_POLL_IN, "and again");
+    ok(read(fds[0], c, sizeof c) == 3 && events_of(&mark) == 0, "until it is read");
+    hf_poller_modify(p, fds[0], HF_POLL_IN | HF_POLL_EDGE, &mark);
+    ok(write(fds[1], "d", 1) == 1 && shutdown(fds[1], SHUT_WR) == 0, "a byte and then the end are sent");
+    is_int(events_of(&mark), all ? HF_POLL_IN : HF_POLL_IN | HF_POLL_END, "the end behind the byte is told with it");
+    hf_poller_remove(p, fds[0]);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 static void mistakes(void)
 {
     int fds[2], mark;
@@ -177,6 +200,7 @@ int main(void)
     p = hf_poller_create();
     ok(p != NULL, "a poller is made");
     one_socket();
+    edges();
     mistakes();
     many();
     waiting();
