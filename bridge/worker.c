@@ -396,6 +396,7 @@ hf_worker *hf_worker_new(pTHX_ HV *o)
     c.children = &children;
     c.standby = option_flag(aTHX_ o, "standby", FALSE);
     c.alone = option_flag(aTHX_ o, "alone", FALSE);
+    c.workers = option_u32(aTHX_ o, "workers", 1);
     c.standby_grace = option_ms(aTHX_ o, "standby_grace", c.standby_grace);
     c.request_timeout = c.standby ? option_ms(aTHX_ o, "request_timeout", 0) : 0;
     if ((sv = option(aTHX_ o, "run_queue")) && SvROK(sv) && SvTYPE(SvRV(sv)) == SVt_PVAV && av_len((AV *)SvRV(sv)) == 1) {

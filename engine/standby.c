@@ -10,13 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 #ifdef __linux__
+#include <sched.h>
 #include <sys/syscall.h>
 #endif
 #include <unistd.h>
 
 #define TICK_NS 1000000  /* between two looks at whether the application is still in the same call */
 #define CALM_TICKS 500   /* looks without a long call, after which they may be rarer: with many workers they add up */
-#define CALM_NS 4000000
+#define CALM_NS 4000000  /* between two of those, as long as there is a processor for each worker */
+#define CALM_MAX_NS 16000000 /* and however many workers share one */
 #define CROWDED_NS 4000000 /* so may those at a call that waits for a processor */
 #define CROWDED_MAX 20   /* ms that it may wait for one before the call counts as long */
 #define IDLE_TICKS 20    /* looks at an idle worker, after which it is no longer looked at until it is busy again */
@@ -264,9 +266,23 @@ static bool leader_is_runnable(const leader *l)
 }
 #endif
 
+/* Between two looks in calm times. They cost the same however many workers there are, as long as they are this much rarer. */
+static long calm_ns(const hf_engine *e)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+#ifdef __linux__
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
+        processors = CPU_COUNT(&allowed);
+#endif
+    const long each = processors > 0 ? ((long)e->config.workers + processors - 1) / processors : 1;
+    return each <= 1 ? CALM_NS : each >= CALM_MAX_NS / CALM_NS ? CALM_MAX_NS : CALM_NS * each;
+}
+
 static void *standby_main(void *arg)
 {
     hf_engine *e = arg;
+    const long calm_sleep = calm_ns(e);
     const uint64_t grace = (uint64_t)e->config.standby_grace * 1000000;
     uint64_t since = 0, cpu_since = 0;
     uint32_t last = atomic_load(&e->app_call);
@@ -282,7 +298,7 @@ static void *standby_main(void *arg)
         }
         nanosleep(&tick, NULL);
         uint32_t call = atomic_load(&e->app_call);
-        sleep_ns = calm < CALM_TICKS ? TICK_NS : CALM_NS;
+        sleep_ns = calm < CALM_TICKS ? TICK_NS : calm_sleep;
         calm++;
         if (call != last) {
             last = call;

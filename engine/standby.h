@@ -1,8 +1,8 @@
 /* standby.h - leader and follower: a thread that keeps the connections going while the application holds up the worker.
  *
  * Exactly one thread holds the engine lock. While an application call lasts no longer than the grace time, that is the
- * thread that runs the loop (the leader), and the standby thread only looks at a number every millisecond, or every four
- * where no call has lasted long for half a second. When a call lasts longer, the standby thread takes the lock and runs the
+ * thread that runs the loop (the leader), and the standby thread only looks at a number every millisecond. Where no call has
+ * lasted long for half a second it does so every 4 ms, or up to every 16 if several workers share a processor. When a call lasts longer, the standby thread takes the lock and runs the
  * same loop, with one difference: a request that is complete is not run but moved to another worker (runqueue.h). When the
  * call returns, the leader wakes it out of the poller and takes the lock back.
  *

@@ -296,7 +296,7 @@ sub _become_worker {
         Hydrofoil::Worker->new(
             (map { $_ => $self->{$_} } qw(app builder settings listeners log privileges logger run_queue)),
             number     => $number,
-            alone      => $self->{target} == 1,
+            workers    => $self->{target},
             parent_pid => $supervisor,
             blocked    => $signals,
             signals    => { TERM => 'stop', QUIT => 'drain', USR2 => 'leave' },

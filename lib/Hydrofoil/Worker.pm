@@ -108,8 +108,9 @@ sub _others {
     return if !$self->{run_queue};
     return (
         run_queue       => $self->{run_queue},
-        alone           => $self->{alone},
-        accept_batch    => $self->{alone} ? 16 : 1,
+        alone           => $self->{workers} == 1,
+        workers         => $self->{workers},
+        accept_batch    => $self->{workers} == 1 ? 16 : 1,
         standby         => $settings->{standby},
         standby_grace   => $settings->{standby_grace},
         request_timeout => $settings->{request_timeout},
@@ -229,10 +230,12 @@ accepting and again when it is done. Default: nothing.
 The two descriptors that C<Hydrofoil::run_queue> made, shared by all workers.
 Default: none, the worker is alone.
 
-=item alone
+=item workers
 
-True if no other worker runs: requests that wait for a long one are handed over
-only after a tenth of a second. Default: false.
+How many workers share the run queue. If it is only this one, requests that wait
+for a long one are handed over only after a tenth of a second; if they are more
+than there are processors, each looks more rarely whether a call has become a
+long one. Must be given with C<run_queue>.
 
 =item blocked
 
