@@ -106,15 +106,20 @@ static void note_case(pTHX_ hf_field_names *names, SV *key, const char *name, ST
     }
 }
 
-bool hf_field_translates(pTHX_ hf_field_names *names)
+PERL_STATIC_INLINE bool translates(pTHX_ hf_field_names *names)
 {
     SV *flag = GvSVn(names->translate);
     return SvTRUE(flag);
 }
 
+bool hf_field_translates(pTHX_ hf_field_names *names)
+{
+    return translates(aTHX_ names);
+}
+
 SV *hf_field_key(pTHX_ hf_field_names *names, const char *name, STRLEN len)
 {
-    U8 translate = hf_field_translates(aTHX_ names) ? 1 : 0;
+    U8 translate = translates(aTHX_ names) ? 1 : 0;
     hf_cached_name *cached = NULL;
 
     if (LIKELY(len > 0 && len <= CACHED_BYTES)) {
@@ -146,11 +151,9 @@ SV *hf_field_key(pTHX_ hf_field_names *names, const char *name, STRLEN len)
     return key;
 }
 
-static hf_known_key *known_key(pTHX_ hf_field_names *names, HEK *hek)
+/* Puts a key where another may be. */
+static void learn_key(pTHX_ hf_known_key *known, HEK *hek)
 {
-    hf_known_key *known = &names->known[((PTR2UV(hek) >> 4) ^ (PTR2UV(hek) >> 12)) % N_KNOWN];
-    if (LIKELY(known->hek == hek))
-        return known;
     if (known->held)
         sv_2mortal(known->held);
     if (known->shown)
@@ -161,6 +164,13 @@ static hf_known_key *known_key(pTHX_ hf_field_names *names, HEK *hek)
     if (SvPVX_const(known->held) == HEK_KEY(hek))
         known->hek = hek;
     known->place = place_of(HEK_KEY(hek), (STRLEN)HEK_LEN(hek));
+}
+
+PERL_STATIC_INLINE hf_known_key *known_key(pTHX_ hf_field_names *names, HEK *hek)
+{
+    hf_known_key *known = &names->known[((PTR2UV(hek) >> 4) ^ (PTR2UV(hek) >> 12)) % N_KNOWN];
+    if (UNLIKELY(known->hek != hek))
+        learn_key(aTHX_ known, hek);
     return known;
 }
 
