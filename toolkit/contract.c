@@ -103,6 +103,12 @@ HV *hf_object_keeping(pTHX_ SV *self, const hf_term *list)
     return hf_class_keeps(aTHX_ SvSTASH((SV *)hv), list) ? hv : NULL;
 }
 
+SV *hf_new_object(pTHX_ SV *name)
+{
+    HV *stash = SvPOK(name) && !SvROK(name) && !SvGMAGICAL(name) ? gv_stashsv(name, 0) : NULL;
+    return stash ? sv_bless(sv_2mortal(newRV_noinc((SV *)newHV())), stash) : NULL;
+}
+
 void hf_acc_boot_contract(pTHX)
 {
     MY_CXT_INIT;

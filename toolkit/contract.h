@@ -27,6 +27,10 @@ bool hf_class_keeps(pTHX_ HV *stash, const hf_term *list);
 /* The hash behind `self` if it is an object of such a class, and neither tied nor locked; NULL otherwise. */
 HV *hf_object_keeping(pTHX_ SV *self, const hf_term *list);
 
+/* What a constructor begins with: an empty hash, blessed into the class of that name. A mortal reference, or NULL if it is not
+ * a plain string, or there is no such class. */
+SV *hf_new_object(pTHX_ SV *name);
+
 /* Runs an XSUB as if it had been called in place of the one that is running, with the arguments that lie on the stack
  * from ST(0) on. */
 PERL_STATIC_INLINE void hf_go(pTHX_ CV *cv, I32 ax, I32 items)

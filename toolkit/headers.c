@@ -348,12 +348,9 @@ static XS(headers_clear)
 static XS(headers_new)
 {
     dXSARGS;
-    if (items < 1 || !SvPOK(ST(0)) || SvROK(ST(0)) || SvGMAGICAL(ST(0)))
+    SV *self = items >= 1 ? hf_new_object(aTHX_ ST(0)) : NULL;
+    if (!self)
         ORIGINAL("new");
-    HV *stash = gv_stashsv(ST(0), 0);
-    if (!stash)
-        ORIGINAL("new");
-    SV *self = sv_bless(sv_2mortal(newRV_noinc((SV *)newHV())), stash);
     if (items > 1) {
         HV *hv = hf_headers_hash(aTHX_ self);
         if (!hv || !hf_headers_set_pairs(aTHX_ hv, &ST(1), items - 1))

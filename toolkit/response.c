@@ -241,13 +241,8 @@ static XS(response_redirect)
 static XS(response_new)
 {
     dXSARGS;
-    if (items < 1 || !SvPOK(ST(0)) || SvROK(ST(0)) || SvGMAGICAL(ST(0)))
-        ORIGINAL("new");
-    HV *stash = gv_stashsv(ST(0), 0);
-    if (!stash)
-        ORIGINAL("new");
-    SV *self = sv_bless(sv_2mortal(newRV_noinc((SV *)newHV())), stash);
-    HV *hv = object(aTHX_ self);
+    SV *self = items >= 1 ? hf_new_object(aTHX_ ST(0)) : NULL;
+    HV *hv = self ? object(aTHX_ self) : NULL;
     if (!hv)
         ORIGINAL("new");
     for (I32 i = 1; i < items; i++)
