@@ -29,6 +29,14 @@ void hf_acc_original(pTHX_ const char *name, I32 ax, I32 items)
     call_sv((SV *)cv, GIMME_V);
 }
 
+SV *hf_acc_sub_named(pTHX_ const char *name)
+{
+    CV *cv = get_cv(name, 0);
+    if (!cv)
+        croak("Undefined subroutine &%s called", name);
+    return (SV *)cv;
+}
+
 SV *hf_acc_call(pTHX_ SV *code, SV **arguments, I32 n)
 {
     dSP;

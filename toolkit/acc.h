@@ -71,6 +71,10 @@ CV *hf_acc_original_cv(pTHX_ const char *name);
  * there is no such sub. */
 void hf_acc_original(pTHX_ const char *name, I32 ax, I32 items);
 
+/* The sub of another module that is called by name: "Cookie::Baker::bake_cookie". Dies as Perl does if there is none.
+ * Borrowed. */
+SV *hf_acc_sub_named(pTHX_ const char *name);
+
 /* Calls a sub with these n arguments in scalar context: a mortal, or a value that somebody else owns. It has no scope of
  * its own, for what it returns is wanted: other temporaries stay until the statement is over. */
 SV *hf_acc_call(pTHX_ SV *code, SV **arguments, I32 n);

@@ -180,19 +180,11 @@ static void escaped(pTHX_ SV *out, const char *p, STRLEN len)
     }
 }
 
-static SV *sub_named(pTHX_ const char *name)
-{
-    CV *cv = get_cv(name, 0);
-    if (!cv)
-        croak("Undefined subroutine &%s called", name);
-    return (SV *)cv;
-}
-
 /* What the original's own function makes of wide characters and objects. */
 static void by_original(pTHX_ hf_log_line *line, const char *function, SV *sv)
 {
     if (line->out)
-        sv_catsv(line->out, hf_acc_call(aTHX_ sub_named(aTHX_ function), &sv, 1));
+        sv_catsv(line->out, hf_acc_call(aTHX_ hf_acc_sub_named(aTHX_ function), &sv, 1));
 }
 
 static bool safe(pTHX_ hf_log_line *line, SV *sv)
@@ -244,7 +236,7 @@ static SV *strftime_of(pTHX_ SV *format, const struct tm *tm)
         sv_2mortal(newSViv(tm->tm_mday)), sv_2mortal(newSViv(tm->tm_mon)), sv_2mortal(newSViv(tm->tm_year)),
         sv_2mortal(newSViv(tm->tm_wday)), sv_2mortal(newSViv(tm->tm_yday)), sv_2mortal(newSViv(tm->tm_isdst)),
     };
-    return hf_acc_call(aTHX_ sub_named(aTHX_ "POSIX::strftime::Compiler::strftime"), argument, C_ARRAY_LENGTH(argument));
+    return hf_acc_call(aTHX_ hf_acc_sub_named(aTHX_ "POSIX::strftime::Compiler::strftime"), argument, C_ARRAY_LENGTH(argument));
 }
 
 /* Brings TIME up to date, and forgets what 'S' steps have made in another second. */

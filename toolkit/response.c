@@ -271,20 +271,8 @@ static void push_cookies(pTHX_ HV *cookies, AV *out)
     for (SSize_t i = 0; i <= av_len(names); i++) {
         SV *name = AvARRAY(names)[i];
         he = hv_fetch_ent(cookies, name, 0, 0);
-        SV *value = he ? hf_mortal_copy(aTHX_ HeVAL(he)) : &PL_sv_undef;
-        CV *bake = get_cv("Cookie::Baker::bake_cookie", 0);
-        if (!bake)
-            croak("Undefined subroutine &Cookie::Baker::bake_cookie called");
-        dSP;
-        PUSHMARK(SP);
-        EXTEND(SP, 2);
-        PUSHs(name);
-        PUSHs(value);
-        PUTBACK;
-        call_sv((SV *)bake, G_SCALAR);
-        SPAGAIN;
-        SV *cookie = POPs;
-        PUTBACK;
+        SV *argument[] = {name, he ? hf_mortal_copy(aTHX_ HeVAL(he)) : &PL_sv_undef};
+        SV *cookie = hf_acc_call(aTHX_ hf_acc_sub_named(aTHX_ "Cookie::Baker::bake_cookie"), argument, C_ARRAY_LENGTH(argument));
         av_push(out, newSVpvs("Set-Cookie"));
         av_push(out, hf_new_copy(aTHX_ cookie));
     }
