@@ -17,23 +17,46 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct hf_tempdir {
+/* A file or a directory to be: what hf_upload and hf_tempdir begin with. */
+typedef struct hf_entry {
+    const struct hf_kind *kind; /* NULL in a copy in another thread, which knows the path only */
     size_t refs;
+    char *path; /* NULL as long as it was not made */
+} hf_entry;
+
+/* What differs between them for the scalars that hold their paths. */
+typedef struct hf_kind {
+    bool (*make)(hf_entry *entry);                 /* false, with errno, when it could not */
+    void (*complain)(pTHX_ const hf_entry *entry); /* dies: it could not */
+    void (*clear)(hf_entry *entry);                /* frees what it has besides the path */
+} hf_kind;
+
+typedef struct hf_tempdir {
+    hf_entry entry;
     pid_t owner;  /* the process that removes it */
     bool over;    /* was removed */
     char *parent; /* File::Spec->tmpdir */
-    char *path;   /* NULL as long as it was not made */
 } hf_tempdir;
 
 struct hf_upload {
-    size_t refs;
-    hf_tempdir *dir; /* NULL in a copy in another thread */
+    hf_entry entry;
+    hf_tempdir *dir;
     char *bytes;
     size_t len, capacity;
     bool spilled;
-    int fd;     /* while it is being written */
-    char *path; /* NULL as long as there is no file */
+    int fd; /* while it is being written */
 };
+
+/* Gives up one reference. */
+static void release(hf_entry *entry)
+{
+    if (!entry || --entry->refs > 0)
+        return;
+    if (entry->kind)
+        entry->kind->clear(entry);
+    free(entry->path);
+    free(entry);
+}
 
 /* ---- directories ---- */
 
@@ -50,20 +73,12 @@ static char *join_path(const char *dir, const char *name)
     return path;
 }
 
-static void tempdir_free(hf_tempdir *dir)
+static bool tempdir_make(hf_entry *entry)
 {
-    if (dir && --dir->refs == 0) {
-        free(dir->parent);
-        free(dir->path);
-        free(dir);
-    }
-}
-
-static bool tempdir_make(hf_tempdir *dir)
-{
+    hf_tempdir *dir = (hf_tempdir *)entry;
     char *path;
 
-    if (dir->path)
+    if (entry->path)
         return true;
     path = join_path(dir->parent, "XXXXXX");
     if (!path)
@@ -73,7 +88,7 @@ static bool tempdir_make(hf_tempdir *dir)
         free(path);
         return false;
     }
-    dir->path = path;
+    entry->path = path;
     dir->owner = getpid(); /* a child that was forked before it was made removes its own */
     return true;
 }
@@ -82,7 +97,7 @@ static bool tempdir_make(hf_tempdir *dir)
 static bool tempdir_remove(hf_tempdir *dir)
 {
     const int before = errno;
-    DIR *list = opendir(dir->path);
+    DIR *list = opendir(dir->entry.path);
     struct dirent *entry;
     bool done;
 
@@ -92,7 +107,7 @@ static bool tempdir_remove(hf_tempdir *dir)
                 (void)unlinkat(dirfd(list), entry->d_name, 0);
         closedir(list);
     }
-    done = rmdir(dir->path) == 0 || errno == ENOENT;
+    done = rmdir(dir->entry.path) == 0 || errno == ENOENT;
     errno = before;
     return done;
 }
@@ -101,14 +116,7 @@ static bool tempdir_remove(hf_tempdir *dir)
 
 void hf_upload_free(hf_upload *upload)
 {
-    if (!upload || --upload->refs > 0)
-        return;
-    if (upload->fd >= 0)
-        close(upload->fd);
-    tempdir_free(upload->dir);
-    free(upload->bytes);
-    free(upload->path);
-    free(upload);
+    release((hf_entry *)upload);
 }
 
 static bool write_all(int fd, const char *bytes, size_t n)
@@ -129,11 +137,11 @@ static bool create(hf_upload *upload)
 {
     char *path;
 
-    if (upload->path)
+    if (upload->entry.path)
         return true;
-    if (!tempdir_make(upload->dir))
+    if (!tempdir_make(&upload->dir->entry))
         return false;
-    path = join_path(upload->dir->path, "XXXXXX");
+    path = join_path(upload->dir->entry.path, "XXXXXX");
     if (!path)
         return false;
     if (!upload->dir->over) {
@@ -144,7 +152,7 @@ static bool create(hf_upload *upload)
         }
         (void)fcntl(upload->fd, F_SETFD, FD_CLOEXEC);
     }
-    upload->path = path;
+    upload->entry.path = path;
     return true;
 }
 
@@ -157,9 +165,9 @@ bool hf_upload_spill(hf_upload *upload)
     if (upload->fd >= 0 && !write_all(upload->fd, upload->bytes, upload->len)) {
         const int error = errno;
         (void)hf_upload_close(upload);
-        (void)unlink(upload->path);
-        free(upload->path);
-        upload->path = NULL;
+        (void)unlink(upload->entry.path);
+        free(upload->entry.path);
+        upload->entry.path = NULL;
         errno = error;
         return false;
     }
@@ -220,103 +228,91 @@ bool hf_upload_in_memory(const hf_upload *upload)
     return !upload->spilled;
 }
 
-/* Is it on disk now? */
-static bool upload_write(hf_upload *upload)
+/* ---- what the scalars with their paths need of them ---- */
+
+static bool upload_make(hf_entry *entry)
 {
+    hf_upload *upload = (hf_upload *)entry;
+
     return hf_upload_spill(upload) && hf_upload_close(upload);
 }
 
-/* ---- the magic of a name: mg_ptr is a hf_upload, or a hf_tempdir, until the name is known ---- */
-
-static int upload_get(pTHX_ SV *sv, MAGIC *mg)
+static void upload_complain(pTHX_ const hf_entry *entry)
 {
-    hf_upload *upload = (hf_upload *)mg->mg_ptr;
-
-    if (!upload)
-        return 0;
-    if (!upload_write(upload))
-        croak("Could not write to file handle: '%s'", Strerror(errno));
-    sv_setpv(sv, upload->path);
-    mg->mg_ptr = NULL;
-    hf_upload_free(upload);
-    return 0;
+    PERL_UNUSED_ARG(entry);
+    croak("Could not write to file handle: '%s'", Strerror(errno));
 }
+
+static void upload_clear(hf_entry *entry)
+{
+    hf_upload *upload = (hf_upload *)entry;
+
+    if (upload->fd >= 0)
+        close(upload->fd);
+    release(&upload->dir->entry);
+    free(upload->bytes);
+}
+
+static const hf_kind upload_kind = {upload_make, upload_complain, upload_clear};
+
+static void tempdir_complain(pTHX_ const hf_entry *entry)
+{
+    croak("Could not make a temporary directory in %s: '%s'", ((const hf_tempdir *)entry)->parent, Strerror(errno));
+}
+
+static void tempdir_clear(hf_entry *entry)
+{
+    free(((hf_tempdir *)entry)->parent);
+}
+
+static const hf_kind tempdir_kind = {tempdir_make, tempdir_complain, tempdir_clear};
+
+/* ---- the magic of a path: mg_ptr is a hf_entry until the path is known ---- */
 
 /* Somebody gave it a value of his own, or it is gone. */
-static int upload_forget(pTHX_ SV *sv, MAGIC *mg)
+static int path_forget(pTHX_ SV *sv, MAGIC *mg)
 {
     PERL_UNUSED_CONTEXT;
     PERL_UNUSED_ARG(sv);
-    hf_upload_free((hf_upload *)mg->mg_ptr);
+    release((hf_entry *)mg->mg_ptr);
     mg->mg_ptr = NULL;
     return 0;
 }
 
-static int tempdir_get(pTHX_ SV *sv, MAGIC *mg)
+static int path_get(pTHX_ SV *sv, MAGIC *mg)
 {
-    hf_tempdir *dir = (hf_tempdir *)mg->mg_ptr;
+    hf_entry *entry = (hf_entry *)mg->mg_ptr;
 
-    if (!dir)
+    if (!entry)
         return 0;
-    if (!tempdir_make(dir))
-        croak("Could not make a temporary directory in %s: '%s'", dir->parent, Strerror(errno));
-    sv_setpv(sv, dir->path);
-    mg->mg_ptr = NULL;
-    tempdir_free(dir);
-    return 0;
-}
-
-static int tempdir_forget(pTHX_ SV *sv, MAGIC *mg)
-{
-    PERL_UNUSED_CONTEXT;
-    PERL_UNUSED_ARG(sv);
-    tempdir_free((hf_tempdir *)mg->mg_ptr);
-    mg->mg_ptr = NULL;
-    return 0;
+    if (entry->kind && !entry->kind->make(entry))
+        entry->kind->complain(aTHX_ entry);
+    sv_setpv(sv, entry->path);
+    return path_forget(aTHX_ sv, mg);
 }
 
 #ifdef USE_ITHREADS
 /* A new thread gets copies of the scalars. Nothing is shared: what was in memory is written now, and the copy knows the
- * name only. The directory stays the first thread's to remove. */
-static int upload_dup(pTHX_ MAGIC *mg, CLONE_PARAMS *param)
+ * path only. The directory stays the first thread's to remove. */
+static int path_dup(pTHX_ MAGIC *mg, CLONE_PARAMS *param)
 {
-    hf_upload *upload = (hf_upload *)mg->mg_ptr;
+    hf_entry *entry = (hf_entry *)mg->mg_ptr;
 
     PERL_UNUSED_CONTEXT;
     PERL_UNUSED_ARG(param);
     mg->mg_ptr = NULL;
-    if (upload && upload_write(upload)) {
-        hf_upload *copy = calloc(1, sizeof *copy);
+    if (entry && (!entry->kind || entry->kind->make(entry))) {
+        hf_entry *copy = calloc(1, sizeof *copy);
         if (copy) {
             copy->refs = 1;
-            copy->spilled = true;
-            copy->fd = -1;
-            copy->path = strdup(upload->path);
+            copy->path = entry->path ? strdup(entry->path) : NULL;
             mg->mg_ptr = (char *)copy;
         }
     }
     return 0;
 }
 
-static int tempdir_dup(pTHX_ MAGIC *mg, CLONE_PARAMS *param)
-{
-    hf_tempdir *dir = (hf_tempdir *)mg->mg_ptr;
-
-    PERL_UNUSED_CONTEXT;
-    PERL_UNUSED_ARG(param);
-    mg->mg_ptr = NULL;
-    if (dir && tempdir_make(dir)) {
-        hf_tempdir *copy = calloc(1, sizeof *copy);
-        if (copy) {
-            copy->refs = 1;
-            copy->path = strdup(dir->path);
-            mg->mg_ptr = (char *)copy;
-        }
-    }
-    return 0;
-}
-
-static int tempdir_owner_dup(pTHX_ MAGIC *mg, CLONE_PARAMS *param)
+static int owner_dup(pTHX_ MAGIC *mg, CLONE_PARAMS *param)
 {
     PERL_UNUSED_CONTEXT;
     PERL_UNUSED_ARG(param);
@@ -328,15 +324,15 @@ static int tempdir_owner_dup(pTHX_ MAGIC *mg, CLONE_PARAMS *param)
 #define DUP(function) NULL
 #endif
 
-static const MGVTBL upload_vtbl = {upload_get, upload_forget, NULL, NULL, upload_forget, NULL, DUP(upload_dup), NULL};
-static const MGVTBL tempdir_vtbl = {tempdir_get, tempdir_forget, NULL, NULL, tempdir_forget, NULL, DUP(tempdir_dup), NULL};
-static const MGVTBL tempdir_owner_vtbl = {NULL, NULL, NULL, NULL, tempdir_forget, NULL, DUP(tempdir_owner_dup), NULL};
+static const MGVTBL path_vtbl = {path_get, path_forget, NULL, NULL, path_forget, NULL, DUP(path_dup), NULL};
+static const MGVTBL owner_vtbl = {NULL, NULL, NULL, NULL, path_forget, NULL, DUP(owner_dup), NULL}; /* of the object */
 
-static SV *with_magic(pTHX_ SV *sv, const MGVTBL *vtbl, void *what)
+/* Takes a reference to the entry over. */
+static SV *with_magic(pTHX_ SV *sv, const MGVTBL *vtbl, hf_entry *entry)
 {
     MAGIC *mg = sv_magicext(sv, NULL, PERL_MAGIC_ext, vtbl, NULL, 0);
 
-    mg->mg_ptr = (char *)what;
+    mg->mg_ptr = (char *)entry;
 #ifdef USE_ITHREADS
     mg->mg_flags |= MGf_DUP;
 #endif
@@ -346,31 +342,33 @@ static SV *with_magic(pTHX_ SV *sv, const MGVTBL *vtbl, void *what)
 SV *hf_upload_name(pTHX_ hf_upload *upload)
 {
     if (upload->spilled)
-        return newSVpv(upload->path, 0);
-    upload->refs++;
-    return with_magic(aTHX_ newSVpvs(""), &upload_vtbl, upload);
+        return newSVpv(upload->entry.path, 0);
+    upload->entry.refs++;
+    return with_magic(aTHX_ newSVpvs(""), &path_vtbl, &upload->entry);
 }
 
 SV *hf_upload_name_copy(pTHX_ SV *name)
 {
-    MAGIC *mg = SvTYPE(name) >= SVt_PVMG ? mg_findext(name, PERL_MAGIC_ext, &upload_vtbl) : NULL;
+    MAGIC *mg = SvTYPE(name) >= SVt_PVMG ? mg_findext(name, PERL_MAGIC_ext, &path_vtbl) : NULL;
+    hf_entry *entry = mg ? (hf_entry *)mg->mg_ptr : NULL;
 
-    if (mg && mg->mg_ptr)
-        return hf_upload_name(aTHX_ (hf_upload *)mg->mg_ptr);
+    if (entry && entry->kind == &upload_kind)
+        return hf_upload_name(aTHX_ (hf_upload *)entry);
     return newSVsv(name);
 }
 
 hf_upload *hf_upload_new(pTHX_ SV *object)
 {
-    MAGIC *mg = mg_findext(SvRV(object), PERL_MAGIC_ext, &tempdir_owner_vtbl);
+    MAGIC *mg = mg_findext(SvRV(object), PERL_MAGIC_ext, &owner_vtbl);
     hf_upload *upload = (hf_upload *)calloc(1, sizeof *upload);
 
     if (!mg || !mg->mg_ptr || !upload)
         croak("Could not begin an uploaded file");
-    upload->refs = 1;
+    upload->entry.kind = &upload_kind;
+    upload->entry.refs = 1;
     upload->fd = -1;
     upload->dir = (hf_tempdir *)mg->mg_ptr;
-    upload->dir->refs++;
+    upload->dir->entry.refs++;
     return upload;
 }
 
@@ -405,10 +403,11 @@ SV *hf_tempdir_new(pTHX)
 
     if (!dir)
         croak("Out of memory");
-    dir->refs = 3;
-    with_magic(aTHX_ (SV *)self, &tempdir_owner_vtbl, dir);
-    (void)hv_stores(self, "DIRNAME", with_magic(aTHX_ newSVpvs(""), &tempdir_vtbl, dir));
-    (void)hv_stores(self, "REALNAME", with_magic(aTHX_ newSVpvs(""), &tempdir_vtbl, dir));
+    dir->entry.kind = &tempdir_kind;
+    dir->entry.refs = 3;
+    with_magic(aTHX_ (SV *)self, &owner_vtbl, &dir->entry);
+    (void)hv_stores(self, "DIRNAME", with_magic(aTHX_ newSVpvs(""), &path_vtbl, &dir->entry));
+    (void)hv_stores(self, "REALNAME", with_magic(aTHX_ newSVpvs(""), &path_vtbl, &dir->entry));
     (void)hv_stores(self, "CLEANUP", newSViv(1));
     (void)hv_stores(self, "LAUNCHPID", newSViv((IV)getpid()));
     sv_2mortal(object);
@@ -432,13 +431,13 @@ XS(xs_tempdir_destroy)
     if (items != 1 || !SvROK(ST(0)) || SvTYPE(SvRV(ST(0))) != SVt_PVHV)
         XSRETURN_EMPTY;
     self = (HV *)SvRV(ST(0));
-    mg = mg_findext((SV *)self, PERL_MAGIC_ext, &tempdir_owner_vtbl);
+    mg = mg_findext((SV *)self, PERL_MAGIC_ext, &owner_vtbl);
     dir = mg ? (hf_tempdir *)mg->mg_ptr : NULL;
     cleanup = hv_fetchs(self, "CLEANUP", 0);
     keep = get_sv("File::Temp::KEEP_ALL", 0);
     if (!dir || dir->over || !cleanup || !SvTRUE(*cleanup) || (keep && SvTRUE(keep)))
         XSRETURN_EMPTY;
-    if (!dir->path)
+    if (!dir->entry.path)
         dir->over = true;
     else if (dir->owner == getpid()) {
         dir->over = true;
