@@ -59,7 +59,8 @@ typedef struct hf_field_out {
     uint32_t name_len, value_len;
 } hf_field_out;
 
-/* Where the slices of request->head point to. Valid until the next call that lets the engine read (hf_engine_poll). */
+/* Where the slices of request->head point to. Valid until the next call that lets the engine read (hf_engine_poll,
+ * hf_engine_next). */
 const char *hf_request_base(const hf_request *r);
 
 /* Another owner: the struct stays until as many hf_request_unref(). */

@@ -124,6 +124,15 @@ subtest 'a server that keeps to some of its connections says so beside its figur
     like(HydroBench::Report->measure($done), qr/^  good .* serves one connection at a time/m, 'in the table');
 };
 
+subtest 'a server that goes on working without clients is started anew, so that it does not disturb the others' => sub {
+    my $spins = small_server('spins', 'if ($requests == 50 && !fork) { 1 while 1 } syswrite $client, $hello;');
+    my $done = measured({}, { %$spins, stop_signal => 'KILL' });
+    is $done->{results}{spins}{problem}, undef, 'no problem';
+    is $done->{results}{spins}{anew}, 1, 'once, after its only round';
+    like(HydroBench::Report->measure($done), qr/^  spins .* went on working after its clients had left, and was started anew\b/m,
+        'in the table');
+};
+
 subtest 'a client that gives no result is a problem and no figure' => sub {
     my $wrk = slurp("$dir/bin/wrk");
     program("$dir/bin/wrk", 'print "wrk: something is wrong\n"; exit 1');

@@ -235,6 +235,8 @@ sub notes {
     push @notes, sprintf '%.2g%% errors', 100 * $result->{error_ratio} if $result->{error_ratio};
     my $repeated = grep { $_->{repeated} && $_->{worst} } @{ $result->{rounds} || [] };
     push @notes, "disturbed: $repeated rounds were made again" if $repeated;
+    push @notes, 'went on working after its clients had left, and was started anew' . ($result->{anew} > 1 ? " ($result->{anew} times)" : '')
+        if $result->{anew};
     push @notes, 'no keep-alive' unless $result->{keep_alive};
     push @notes, 'serves ' . ($result->{serves} == 1 ? 'one connection' : "$result->{serves} connections") . ' at a time'
         if defined $result->{serves};

@@ -4,7 +4,7 @@ use warnings;
 use File::Path qw(make_path);
 use File::Temp ();
 use POSIX ();
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(sleep time);
 use HydroBench::Body qw(random_bytes);
 use HydroBench::Client;
 use HydroBench::ClosedLoop;
@@ -38,6 +38,10 @@ $BODY{'app2013-chunked'} = $BODY{app2013};
 
 my $SETTLE = 0.3;    # seconds between two runs: the last one's connections are to be gone
 
+# A server is calm when it uses less than this part of a core for so many seconds. After a round it has some seconds to get
+# there; one that does not would share the others' core in their rounds, and is started anew.
+my ($CALM, $LOOK, $PATIENCE) = (0.2, 0.1, 3);
+
 # $options: root, measures, servers (descriptions that are present), copies (name => directory), rounds, duration
 # (seconds), warm_up (true: a second of load before the first round), repeats (how often a disturbed round is made again,
 # where that is not each tool's own number), results_dir and scenario (where raw output goes, and the beginning of its names;
@@ -63,7 +67,7 @@ sub measure {
     my ($self, $measure) = @_;
     $self->{measuring} = $measure;
     return HydroBench::Functions->measure($self, $measure) if $measure->{tool} eq 'functions';
-    my (@servers, %left_out, %results, %rounds);
+    my (@servers, %left_out, %results, %rounds, %anew);
     for my $description (@{ $self->{servers} }) {
         my ($takes_part, $why_not) = HydroBench::Scenario->takes_part($measure, $description);
         if ($takes_part) { push @servers, $self->_server($description, $measure) }
@@ -98,7 +102,9 @@ sub measure {
             next if defined $server->problem || !$server->alive;
             my $result = $TOOLS{ $measure->{tool} }->($self, $server, $measure, $round);
             push @{ $rounds{ $server->name } }, $result if $result;
-            $server->alive;
+            next if !$server->alive || _calms_down($server);
+            $anew{ $server->name }++;
+            $server->restart;
         }
         push @ready, shift @ready;    # nobody is always first after the pause
     }
@@ -113,6 +119,7 @@ sub measure {
             spread     => spread(map { $_->{$figure} } @own),
             keep_alive => $server->{keep_alive},
             serves     => $self->_serves($server, $measure),
+            anew       => $anew{$name},
             command    => join(' ', @{ $server->command }),
             rounds     => \@own,
             log        => _tail(slurp($server->{log})),
@@ -130,6 +137,18 @@ sub _serves {
     my $workers = $measure->{workers} || 1;
     my $keeps   = $measure->{tool} ne 'ab' || $measure->{keep_alive};
     return $server->{blocking} && $server->{keep_alive} && $keeps && ($measure->{connections} || 0) > $workers ? $workers : undef;
+}
+
+# Does the server come to rest, now that its clients have left?
+sub _calms_down {
+    my ($server) = @_;
+    my $deadline = time + $PATIENCE;
+    while (1) {
+        my $before = $server->cpu_seconds;
+        sleep $LOOK;
+        return 1 if $server->cpu_seconds - $before < $CALM * $LOOK;
+        return 0 if time > $deadline;
+    }
 }
 
 # Ends every server that still runs, for whoever interrupts a run.

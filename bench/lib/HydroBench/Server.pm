@@ -71,6 +71,14 @@ sub wait_ready {
     return 1;
 }
 
+# A new one in the place of this one, checked as it was. What it was started with before is forgotten.
+sub restart {
+    my ($self) = @_;
+    $self->stop;
+    $self->start;
+    return $self->wait_ready(@$self{qw(path check post)});
+}
+
 # The same request once more: undef, or in words what is wrong with the answer now.
 sub check_again {
     my ($self) = @_;
