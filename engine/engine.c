@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,6 +248,15 @@ static bool is_wildcard(const char *host)
            strcmp(host, "0") == 0;
 }
 
+/* What is sent is complete as it is: waiting for the acknowledgement of what was sent before (RFC 896, Nagle), which the client
+ * may put off for 40 ms, would delay the pieces of a stream, and answers to many pipelined requests. Accepted sockets inherit
+ * it, and unix sockets know nothing of it. */
+static void send_at_once(int fd)
+{
+    const int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
 int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port)
 {
     hf_listener *l = calloc(1, sizeof(*l));
@@ -266,6 +276,8 @@ int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port)
         free(l);
         return -1;
     }
+    if (!l->is_unix)
+        send_at_once(fd);
     l->active = true;
     l->next = e->listeners;
     e->listeners = l;

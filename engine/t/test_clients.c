@@ -1,6 +1,8 @@
 /* test_clients.c - clients that leave, are slow, or do not stop sending; sockets that run out. */
 #include "conversation.h"
 
+#include <netinet/tcp.h>
+
 /* --- clients that leave, or are slow --- */
 
 static void half_closed(void)
@@ -221,6 +223,26 @@ static client *dial_tcp(void)
     return c;
 }
 
+/* Waits for no acknowledgement: a client may put that off for 40 ms. */
+static void at_once(void)
+{
+    const int fd = tcp_listener();
+    int on = 0;
+    socklen_t len = sizeof on;
+
+    start();
+    ok(hf_engine_listen(e, fd, "127.0.0.1", "80") == 0, "a listening socket");
+    client *c = dial_tcp();
+    for (int i = 0; i < 5000 && !e->conns; i++) {
+        turn();
+        usleep(1000);
+    }
+    ok(e->conns && getsockopt(e->conns->fd, IPPROTO_TCP, TCP_NODELAY, &on, &len) == 0 && on, "its connections send each piece at once");
+    hang_up(c);
+    finish();
+    close(fd);
+}
+
 /* The network takes its time: turns until the client has `n` bytes, or the end of the connection, or 5 s have passed. */
 static void until(client *c, size_t n, bool end)
 {
@@ -375,6 +397,7 @@ int main(void)
     slow_reader();
     read_ahead();
     exposed_in_order();
+    at_once();
     lingering();
     out_of_descriptors();
     free(large);
