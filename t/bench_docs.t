@@ -34,6 +34,7 @@ subtest 'the page has every scenario, figure, promise and gap' => sub {
     like $text, qr/^## \Q$_\E$/m, "scenario $_" for qw(hello workers);
     like $text, qr/^\| \*\*hydrofoil\*\* \| \*\*9\d,\d{3}\*\* \|/m, 'figures, with Hydrofoil set off';
     like $text, qr/^\| uwsgi \|.*failed: died \(exit status 1\): no python application found \|$/m, 'a server that failed';
+    like $text, qr/^- \[\w+\]\(#\w+\): \S/m, 'what was found, and in which scenario';
     like $text, qr/^Left out: gazelle, starlet, starman \(serves one connection at a time\)\.$/m, 'servers that were left out';
     like $text, qr/^Not measured: cacilheiro \(no built copy given/m, 'servers that were skipped';
     like $text, qr/^Of 5 promises 3 are kept, 1 missed, 1 could not be told\.$/m, 'promises';

@@ -26,9 +26,12 @@ sub _introduction {
     my ($day) = ($results->{time} || '') =~ /^(\d{4}-\d\d-\d\d)/;
     my $runs = 1 + @{ $results->{others} };
     my $when = (defined $day ? "on $day " : '') . 'in ' . ($runs == 1 ? 'one run' : "$runs runs") . ' of `script/bench`';
-    my @findings = map { HydroBench::Figures->findings($_) } @{ $results->{scenarios} };
-    my $links = join ', ', map { '[' . _inline($_->{name}) . '](#' . _anchor($_->{name}) . ')' } @{ $results->{scenarios} };
-    return <<"END" . (@findings ? "In short:\n\n" . join('', map { '- ' . _inline($_) . "\n" } @findings) : '');
+    my @findings = map {
+        my $link = _link($_);
+        map { "- $link: " . _inline($_) . "\n" } HydroBench::Figures->findings($_)
+    } @{ $results->{scenarios} };
+    my $links = join ', ', map { _link($_) } @{ $results->{scenarios} };
+    return <<"END" . (@findings ? join '', "In short:\n\n", @findings : '');
 <!-- Written by script/bench docs from measured results. Changes belong into bench/lib/HydroBench/Docs.pm. -->
 # Benchmarks
 
@@ -40,6 +43,8 @@ Scenarios: $links.
 
 END
 }
+
+sub _link { '[' . _inline($_[0]{name}) . '](#' . _anchor($_[0]{name}) . ')' }
 
 sub _promises {
     my ($class, $results) = @_;
