@@ -51,7 +51,7 @@ typedef struct hf_conn {
     uint32_t n_requests;   /* requests that were answered */
     uint8_t state;         /* enum hf_conn_state */
     uint8_t interest;      /* HF_POLL_IN, OUT, EDGE as the poller knows it */
-    bool level;            /* to be told of what it has not read yet: not every read has taken all, or the end comes */
+    bool level;            /* watched for levels: a read did not take all, the end comes, or it had a body or output to wait for */
     bool registered;       /* the poller knows it; not before it is waited for */
     uint8_t burst;         /* pipelined requests run in a row without a flush */
     bool eof;              /* the client sends nothing more */

@@ -395,8 +395,8 @@ static bool holds_taken(const hf_engine *e)
     return false;
 }
 
-/* The next connection of this turn is looked at when the answer before is on its way, and its client at work again: not when
- * nothing is left to run, nor while pipelined requests are run in a row. */
+/* The next connection of this turn is looked at once nothing is left to run, or once the answer before is on its way and its
+ * client at work again; never while pipelined requests are run in a row. */
 static hf_request *next_ready(hf_engine *e)
 {
     while (e->next_event < e->n_events && (!e->ready_head || (e->stepped && !e->ready_head->in_burst))) {

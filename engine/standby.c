@@ -266,7 +266,8 @@ static bool leader_is_runnable(const leader *l)
 }
 #endif
 
-/* Between two looks in calm times. They cost the same however many workers there are, as long as they are this much rarer. */
+/* Between two looks in calm times. Rarer, up to a limit, the more workers share a processor, so that they
+ * do not add up. */
 static long calm_ns(const hf_engine *e)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
