@@ -202,7 +202,7 @@ static SV *keeper(pTHX_ hf_part *part, bool ours)
     SV *sv = part->sv;
     if (ours && SvREFCNT(sv) == 1 && SvPOK(sv) && SvPVX_const(sv) == part->bytes)
         return SvREFCNT_inc(sv);
-    sv = newSVsv(sv);
+    sv = hf_share(aTHX_ sv);
     if (SvUTF8(sv))
         sv_utf8_downgrade(sv, TRUE);
     part->bytes = SvPV_const(sv, part->len);
@@ -308,7 +308,7 @@ static SV *call_method_guarded(pTHX_ hf_call *call, SV *obj, const char *method,
         hf_worker_log(aTHX_ call->w, "%s: %s of the body died: %s", hf_env_describe(aTHX_ call->w, call->env), method,
                       SvPV_nolen(ERRSV));
     } else {
-        result = newSVsv(POPs);
+        result = hf_share(aTHX_ POPs);
     }
     PUTBACK;
     FREETMPS;
@@ -429,6 +429,7 @@ void hf_answer_pull(pTHX_ hf_call *call)
 {
     hf_worker *w = call->w;
     hf_request *r = call->r;
+    const size_t limit = (size_t)w->engine->config.max_write_buffer, ahead = limit < HF_PULL_AHEAD ? limit : HF_PULL_AHEAD;
     bool died = FALSE;
     if (r->no_body) {
         hf_answer_end(aTHX_ call);
@@ -458,10 +459,11 @@ void hf_answer_pull(pTHX_ hf_call *call)
         else
             hf_response_write(r, bytes, len);
         pending = hf_response_flush(r);
-        if (pending > (int64_t)w->engine->config.max_write_buffer) {
+        hf_worker_release(aTHX_ w, TRUE);
+        if (pending >= (int64_t)ahead) {
             call = hf_call_keep(aTHX_ call);
             hf_call_park(aTHX_ call);
-            hf_request_notify_writable(r);
+            hf_request_notify_writable(r, ahead / 2 + 1);
             hf_engine_unlock(w->engine);
             hf_call_unref(aTHX_ call);
             SvREFCNT_dec(piece);

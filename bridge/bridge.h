@@ -28,9 +28,19 @@
 #define HF_SMALL_FILE 32768 /* bytes of a file that are read rather than sent by sendfile(2) */
 #define HF_NUMBERS 16       /* numbers among an answer's fields that are written without making a string of each */
 #define HF_PULL_SIZE 65536  /* bytes that are asked of a file handle at a time */
+#define HF_PULL_AHEAD (2 * HF_PULL_SIZE) /* no more are asked for while so many wait for the reader, who has the socket's buffer */
 
 typedef struct hf_worker hf_worker;
 typedef struct hf_call hf_call;
+
+/* A copy that shares its bytes with the original (copy on write, perl 5.20 and up), or takes over those of a temporary. Neither
+ * newSVsv() does that nor sv_setsv() outside perl itself: whoever has such a copy must not write to its bytes. */
+static inline SV *hf_share(pTHX_ SV *sv)
+{
+    SV *copy = newSV(0);
+    sv_setsv_flags(copy, sv, SV_GMAGIC | SV_COW_SHARED_HASH_KEYS);
+    return copy;
+}
 
 /* --- env.c --- */
 
@@ -158,6 +168,10 @@ hf_worker *hf_worker_new(pTHX_ HV *options);
  * psgix.informational) holds further ones. */
 void hf_worker_close(pTHX_ hf_worker *w);
 void hf_worker_unref(pTHX_ hf_worker *w);
+
+/* Lets go of the scalars whose bytes have been sent. With the lock. in_app: during a call into the application, which may send
+ * more in one call than fits into memory; otherwise between two. */
+void hf_worker_release(pTHX_ hf_worker *w, bool in_app);
 const char *hf_worker_run(pTHX_ hf_worker *w);
 
 /* Once in the process. */

@@ -312,7 +312,7 @@ XS(XS_Hydrofoil_Writer_write)
     bytes = SvPV_nomg_const(data, len);
     hf_engine_lock(w->engine);
     if (len >= HF_LARGE_PART && !SvROK(data)) {
-        SV *kept = newSVsv(data);
+        SV *kept = hf_share(aTHX_ data);
         bytes = SvPV_const(kept, len);
         hf_response_write_ref(r, bytes, len, kept);
     } else {
@@ -321,6 +321,7 @@ XS(XS_Hydrofoil_Writer_write)
     pending = hf_response_flush(r);
     if (HF_UNLIKELY(pending > (int64_t)w->engine->config.max_write_buffer))
         pending = wait_for_reader(aTHX_ call, pending);
+    hf_worker_release(aTHX_ w, TRUE);
     hf_engine_unlock(w->engine);
     if (HF_UNLIKELY(pending < 0)) {
         if (call->told_gone)

@@ -183,16 +183,20 @@ static void resume(pTHX_ hf_worker *w, hf_request *r, unsigned events)
 
 /* --- the loop --- */
 
-static void release(pTHX_ hf_worker *w)
+void hf_worker_release(pTHX_ hf_worker *w, bool in_app)
 {
     SV *sv;
     while ((sv = (SV *)hf_engine_released(w->engine)) != NULL) {
-        if (HF_UNLIKELY(SvTYPE(sv) >= SVt_PVMG)) { /* it may be blessed, and its DESTROY is Perl code */
+        if (HF_LIKELY(SvTYPE(sv) < SVt_PVMG)) {
+            SvREFCNT_dec_NN(sv);
+        } else if (in_app) { /* it may be blessed, and its DESTROY is Perl code */
+            hf_engine_unlock(w->engine);
+            SvREFCNT_dec_NN(sv);
+            hf_engine_lock(w->engine);
+        } else {
             hf_standby_enter_app(w->engine, NULL);
             SvREFCNT_dec_NN(sv);
             hf_standby_leave_app(w->engine);
-        } else {
-            SvREFCNT_dec_NN(sv);
         }
     }
 }
@@ -214,7 +218,7 @@ static void handle_ready(pTHX_ hf_worker *w)
             run_request(aTHX_ w, r);
         else
             resume(aTHX_ w, r, events);
-        release(aTHX_ w);
+        hf_worker_release(aTHX_ w, FALSE);
         if (HF_UNLIKELY(PL_sig_pending))
             run_signals(aTHX_ w);
         if (HF_UNLIKELY(w->engine->stop_asked))
@@ -286,7 +290,7 @@ const char *hf_worker_run(pTHX_ hf_worker *w)
         if (HF_UNLIKELY(PL_sig_pending))
             run_signals(aTHX_ w);
         handle_ready(aTHX_ w);
-        release(aTHX_ w);
+        hf_worker_release(aTHX_ w, FALSE);
         if (HF_UNLIKELY(w->max_memory && !hf_engine_draining(e)))
             look_at_memory(w);
         if (HF_UNLIKELY(w->on_drain && hf_engine_draining(e)))
@@ -298,7 +302,7 @@ const char *hf_worker_run(pTHX_ hf_worker *w)
     hf_engine_close_all(e);
     e->stop_asked = 0;
     handle_ready(aTHX_ w); /* those that were answered late are told that their clients are gone */
-    release(aTHX_ w);
+    hf_worker_release(aTHX_ w, FALSE);
     hf_engine_unlock(e);
     w->running = FALSE;
     return finish_names[why];
@@ -445,7 +449,7 @@ void hf_worker_close(pTHX_ hf_worker *w)
     }
     hf_engine_close_all(w->engine);
     handle_ready(aTHX_ w);
-    release(aTHX_ w);
+    hf_worker_release(aTHX_ w, FALSE);
     hf_engine_unlock(w->engine);
     hf_worker_unref(aTHX_ w);
 }

@@ -245,8 +245,8 @@ void hf_conn_flush(hf_conn *c)
             hf_conn_close(c);
             return;
         }
-        if (c->req && c->req->want_writable && c->out.bytes <= e->config.max_write_buffer / 2) {
-            c->req->want_writable = false;
+        if (c->req && c->out.bytes < c->req->writable_below) {
+            c->req->writable_below = 0;
             hf_engine_ready(c->req, HF_REQ_WRITABLE, false);
         }
         if (HF_UNLIKELY(rc == HF_FLUSH_BLOCKED)) {

@@ -32,9 +32,9 @@ typedef struct hf_request {
     bool in_burst;                /* its answer leaves together with that of the request before it on its connection */
     bool running;                 /* handed out; its answer is not complete */
     bool suspended;               /* the layer above will answer later */
-    bool want_writable;           /* report HF_REQ_WRITABLE when the output has drained */
     bool io_exposed;              /* the application holds the socket itself */
     bool taken;                   /* it came from the run queue */
+    size_t writable_below;        /* HF_REQ_WRITABLE is reported when less than so many bytes are pending; 0: it is not */
     uint64_t ready_at;            /* ms, when it was complete, in whichever worker that was */
 
     /* The answer. */
@@ -109,9 +109,9 @@ int64_t hf_response_flush(hf_request *r);
 /* The layer above keeps r and will answer later. */
 void hf_request_suspend(hf_request *r);
 
-/* Reports HF_REQ_WRITABLE once what is pending falls below half of max_write_buffer (at the next poll if it is there
- * already). */
-void hf_request_notify_writable(hf_request *r);
+/* Reports HF_REQ_WRITABLE, once, when less than `below` bytes (at least 1) are pending; at the next poll if that is so
+ * already. */
+void hf_request_notify_writable(hf_request *r, size_t below);
 
 /* The socket, for an application that wants it: the engine reads nothing more until the answer is complete. -1 if there is
  * none. The descriptor stays the engine's. */

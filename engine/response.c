@@ -53,14 +53,14 @@ void hf_request_suspend(hf_request *r)
         hf_conn_flush(r->conn);
 }
 
-void hf_request_notify_writable(hf_request *r)
+void hf_request_notify_writable(hf_request *r, size_t below)
 {
     if (!r->conn)
         return;
-    r->want_writable = true;
+    r->writable_below = below;
     hf_conn_flush(r->conn);
-    if (r->conn && r->want_writable && hf_output_empty(&r->conn->out)) {
-        r->want_writable = false;
+    if (r->conn && r->writable_below && hf_output_empty(&r->conn->out)) {
+        r->writable_below = 0;
         hf_engine_ready(r, HF_REQ_WRITABLE, false);
     }
 }

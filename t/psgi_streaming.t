@@ -341,4 +341,34 @@ check 'TERM ends a worker that waits for a slow reader' => sub {
     ok $server->stop, 'by itself';
 };
 
+check 'what a fast reader has taken is let go of while the application writes on' => sub {
+    my $long = start_server(app => <<'END');
+{
+    package Pieces;
+    sub getline { my $self = shift; return $$self-- > 0 ? chr(97 + $$self % 26) x 65_536 : undef }
+    sub close { }
+}
+my %page = (
+    '/pid'     => sub { [200, ['Content-Type' => 'text/plain'], [$$]] },
+    '/write'   => sub {
+        sub {
+            my $w = $_[0]->([200, ['Content-Type' => 'text/plain']]);
+            $w->write(chr(97 + $_ % 26) x 65_536) for 1 .. 1600;
+            $w->close;
+        }
+    },
+    '/getline' => sub { my $pieces = 1600; [200, ['Content-Type' => 'text/plain'], bless \$pieces, 'Pieces'] },
+);
+my $call = sub { $page{ $_[0]{PATH_INFO} }->() };
+$call;
+END
+    my $pid = $long->worker_pid;
+    for my $page (qw(/write /getline)) {
+        my $client = $long->connect;
+        $client->send(req("GET $page", 'Connection: close'));
+        cmp_ok $client->discard_until_close, '>', 1600 * 65_536, "$page: 100 MB arrive";
+        cmp_ok $long->peak_rss($pid), '<', 60_000, 'and the worker is a small process still' unless $ENV{ASAN_OPTIONS};
+    }
+};
+
 done_testing;

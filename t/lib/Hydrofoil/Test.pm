@@ -349,6 +349,12 @@ sub rss {
     return _slurp("/proc/$pid/status") =~ /^VmRSS:\s*(\d+)/m ? $1 : 0;
 }
 
+# The most that it ever was.
+sub peak_rss {
+    my ($self, $pid) = @_;
+    return _slurp("/proc/$pid/status") =~ /^VmHWM:\s*(\d+)/m ? $1 : 0;
+}
+
 sub descriptors {
     my ($self, $pid) = @_;
     opendir my $dir, "/proc/$pid/fd" or return 0;
