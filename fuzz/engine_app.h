@@ -219,7 +219,7 @@ static void run(ask *a)
         case 'u':
         case 'n':
             if (op == 'n')
-                hf_request_notify_writable(r);
+                hf_request_notify_writable(r, (size_t)r->engine->config.max_write_buffer / 2 + 1);
             a->waits_writable = op == 'n' && r->conn;
             a->suspended = true;
             hf_request_suspend(r);
