@@ -6,6 +6,7 @@ use lib "$FindBin::Bin/lib";
 BEGIN {
     plan skip_all => 'Hash::MultiValue is not installed' if !eval { require Hash::MultiValue; 1 };
 }
+use B ();
 use Config;
 use Scalar::Util qw(weaken);
 use Storable ();
@@ -323,6 +324,21 @@ subtest 'objects that come and go leave nothing behind' => sub {
     my $start = resident_size();
     $round->() for 1 .. 20_000;
     cmp_ok resident_size() - $start, '<', ($ENV{ASAN_OPTIONS} ? 8192 : 300), 'pages';
+};
+
+subtest 'long values are shared, not copied' => sub {
+    plan skip_all => 'perl copies them here' if $] < 5.020 || !B->can('SVf_IsCOW');
+    my $shared = sub { B::svref_2object($_[0])->FLAGS & B::SVf_IsCOW() };
+    my $long   = 'x' x 100_000;
+    my $object = Hash::MultiValue->new(long => $long);
+    $object->add(more => $long);
+    my ($got, $all, $key, $value) = ($object->get('long'), $object->get_all('long'), $object->flatten);
+    my $subscript = $object->{more};
+    my $from = Hash::MultiValue->from_mixed({ long => $long })->get('long');
+    my %values = (get => \$got, get_all => \$all, flatten => \$value, add => \$subscript, from_mixed => \$from);
+    ok $shared->($values{$_}), $_ for sort keys %values;
+    $got .= 'y';
+    is $object->get('long'), $long, 'and who writes to one writes to a copy';
 };
 
 done_testing;

@@ -11,6 +11,9 @@
 #define HF_ACC_H
 
 #define PERL_NO_GET_CONTEXT
+/* Copies share the bytes of long strings, as those that perl itself makes (copy on write): perl does not do that for C outside
+ * of it unless told so, as some of it may write to the bytes of a copy. Here nothing does. */
+#define SV_DO_COW_SVSETSV SV_COW_SHARED_HASH_KEYS
 #include "EXTERN.h"
 #include "perl.h"
 #include "XSUB.h"

@@ -102,7 +102,7 @@ static void assign(pTHX_ SV *sv, SV *value)
 {
     if (UNLIKELY(SvROK(sv)))
         (void)sv_2mortal(newSVsv(sv));
-    sv_setsv_flags(sv, value, SV_GMAGIC | SV_NOSTEAL);
+    sv_setsv_flags(sv, value, SV_GMAGIC | SV_NOSTEAL | SV_DO_COW_SVSETSV);
 }
 
 static HE *put(pTHX_ HV *hv, SV *key, SV *value)
@@ -113,7 +113,7 @@ static HE *put(pTHX_ HV *hv, SV *key, SV *value)
         HeVAL(he) = hf_copy(aTHX_ value);
     else if (UNLIKELY(SvMAGICAL(sv))) {
         keep(aTHX_ hv);
-        sv_setsv_flags(sv, value, SV_GMAGIC | SV_NOSTEAL);
+        sv_setsv_flags(sv, value, SV_GMAGIC | SV_NOSTEAL | SV_DO_COW_SVSETSV);
         SvSETMAGIC(sv);
     }
     else
@@ -159,7 +159,7 @@ static void fill(pTHX_ HV *hv, AV *keys, AV *values, SV **args, SSize_t n, SV *s
         HE *he = put(aTHX_ hv, key, value ? value : &PL_sv_undef);
         const bool shares = (SvFLAGS(key) & (SVf_POK | SVf_IOK | SVf_NOK | SVf_UTF8)) == SVf_POK && HeKLEN(he) >= 0
                             && !(HeKFLAGS(he) & (HVhek_UTF8 | HVhek_WASUTF8));
-        hf_append(keys, shares ? newSVhek(HeKEY_hek(he)) : newSVsv(key));
+        hf_append(keys, shares ? newSVhek(HeKEY_hek(he)) : hf_copy(aTHX_ key));
         if (value)
             hf_append(values, hf_copy(aTHX_ value));
     }
@@ -228,13 +228,13 @@ static void merge_one(pTHX_ HV *hv, const hf_lists *l, SV *key, SV *value)
         if (!n)
             return;
         for (i = 0; i < n; i++) {
-            av_push(l->keys, newSVsv(key));
-            av_push(l->values, newSVsv(element(aTHX_ many, i)));
+            av_push(l->keys, hf_copy(aTHX_ key));
+            av_push(l->values, hf_copy(aTHX_ element(aTHX_ many, i)));
         }
     }
     else {
-        av_push(l->keys, newSVsv(key));
-        av_push(l->values, newSVsv(value));
+        av_push(l->keys, hf_copy(aTHX_ key));
+        av_push(l->values, hf_copy(aTHX_ value));
     }
     put(aTHX_ hv, key, element(aTHX_ l->values, AvFILLp(l->values)));
 }
@@ -417,8 +417,8 @@ static void set(pTHX_ HV *hv, const hf_lists *l, SV *key, SV **args, SSize_t n)
     AvFILLp(l->keys) = AvFILLp(l->values) = to - 1;
 
     for (; taken < n; taken++) {
-        av_push(l->keys, newSVsv(key));
-        av_push(l->values, newSVsv(args[taken]));
+        av_push(l->keys, hf_copy(aTHX_ key));
+        av_push(l->values, hf_copy(aTHX_ args[taken]));
     }
     if (n)
         put(aTHX_ hv, key, args[n - 1]);
@@ -468,8 +468,8 @@ XS_INTERNAL(mv_add)
         || !hf_lists_of(aTHX_ hv, &l))
         ORIGINAL("add");
     for (i = 2; i < items; i++) {
-        av_push(l.keys, newSVsv(ST(1)));
-        av_push(l.values, newSVsv(ST(i)));
+        av_push(l.keys, hf_copy(aTHX_ ST(1)));
+        av_push(l.values, hf_copy(aTHX_ ST(i)));
     }
     if (items > 2)
         put(aTHX_ hv, ST(1), ST(items - 1));
@@ -489,7 +489,7 @@ XS_INTERNAL(mv_merge_flat)
         fill(aTHX_ hv, l.keys, l.values, &ST(1), items - 1, NULL);
     else {
         for (i = 1; i < items; i++)
-            av_push(i & 1 ? l.keys : l.values, newSVsv(ST(i)));
+            av_push(i & 1 ? l.keys : l.values, hf_copy(aTHX_ ST(i)));
         /* what is in the hash becomes what is in the lists, for the old keys too */
         for (i = 0; i <= AvFILLp(l.keys); i++)
             put(aTHX_ hv, AvARRAY(l.keys)[i], element(aTHX_ l.values, i));
@@ -625,9 +625,9 @@ XS_INTERNAL(mv_as_hashref)
     hv_iterinit(hv);
     while ((he = hv_iternext(hv))) {
         if (HeKLEN(he) < 0 || HeKFLAGS(he) & (HVhek_UTF8 | HVhek_WASUTF8))
-            (void)hv_store_ent(copy, hv_iterkeysv(he), newSVsv(HeVAL(he)), 0);
+            (void)hv_store_ent(copy, hv_iterkeysv(he), hf_copy(aTHX_ HeVAL(he)), 0);
         else
-            (void)hv_common(copy, NULL, HeKEY(he), HeKLEN(he), 0, HV_FETCH_ISSTORE, newSVsv(HeVAL(he)), HeHASH(he));
+            (void)hv_common(copy, NULL, HeKEY(he), HeKLEN(he), 0, HV_FETCH_ISSTORE, hf_copy(aTHX_ HeVAL(he)), HeHASH(he));
     }
     XSRETURN(1);
 }
@@ -649,7 +649,7 @@ static SV *as_hash(pTHX_ SV *self, bool single)
     rv = sv_2mortal(newRV_noinc((SV *)hash));
     for (i = 0; i <= AvFILLp(l.keys); i++) {
         HE *he = entry_of(aTHX_ hash, AvARRAY(l.keys)[i]);
-        SV *value = newSVsv(element(aTHX_ l.values, i)), *held;
+        SV *value = hf_copy(aTHX_ element(aTHX_ l.values, i)), *held;
         AV *av;
         if (!HeVAL(he)) {
             if (single) /* a reference to it, until it is known whether there is another */
