@@ -133,16 +133,19 @@ static uint8_t wanted(const hf_conn *c)
 
 void hf_conn_update_interest(hf_conn *c)
 {
+    hf_engine *e = c->engine;
     if (c->state == HF_CONN_CLOSED)
         return;
     uint8_t want = wanted(c);
     if (c->registered && want == c->interest)
         return;
     c->level |= !(want & HF_POLL_EDGE); /* once is enough: no change to and fro at every request */
-    int rc = c->registered ? hf_poller_modify(c->engine->poller, c->fd, want, c)
-                           : hf_poller_add(c->engine->poller, c->fd, want, c);
+    if (HF_UNLIKELY(e->rotation_due) && !c->registered)
+        hf_engine_rotate(e);
+    int rc = c->registered ? hf_poller_modify(e->poller, c->fd, want, c)
+                           : hf_poller_add(e->poller, c->fd, want, c);
     if (rc < 0) {
-        hf_engine_log(c->engine, "cannot wait for a connection: %s", strerror(errno));
+        hf_engine_log(e, "cannot wait for a connection: %s", strerror(errno));
         hf_conn_close(c);
         return;
     }

@@ -250,11 +250,16 @@ static bool is_wildcard(const char *host)
 
 /* What is sent is complete as it is: waiting for the acknowledgement of what was sent before (RFC 896, Nagle), which the client
  * may put off for 40 ms, would delay the pieces of a stream, and answers to many pipelined requests. Accepted sockets inherit
- * it, and unix sockets know nothing of it. */
-static void send_at_once(int fd)
+ * it.
+ * A connection is handed over by the kernel together with its first request, and after a second without one: else a worker would
+ * wake twice for it, and put it into its poller between. */
+static void tune(int fd)
 {
     const int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+#ifdef TCP_DEFER_ACCEPT
+    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof(on)); /* seconds */
+#endif
 }
 
 int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port)
@@ -277,7 +282,7 @@ int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port)
         return -1;
     }
     if (!l->is_unix)
-        send_at_once(fd);
+        tune(fd);
     l->active = true;
     l->next = e->listeners;
     e->listeners = l;
@@ -314,12 +319,18 @@ static void update_listening(hf_engine *e)
     }
 }
 
-void hf_engine_rotate(hf_engine *e, hf_listener *l)
+void hf_engine_rotate(hf_engine *e)
 {
-    if (e->config.run_receive_fd < 0 || !l->active)
+    e->rotation_due = false;
+    if (e->config.run_receive_fd < 0)
         return; /* alone */
-    hf_poller_remove(e->poller, l->fd);
-    l->active = hf_poller_add(e->poller, l->fd, HF_POLL_IN | HF_POLL_EXCLUSIVE, tagged(l, TAG_LISTENER)) == 0;
+    for (hf_listener *l = e->listeners; l; l = l->next) {
+        if (!l->accepted || !l->active)
+            continue;
+        l->accepted = false;
+        hf_poller_remove(e->poller, l->fd);
+        l->active = hf_poller_add(e->poller, l->fd, HF_POLL_IN | HF_POLL_EXCLUSIVE, tagged(l, TAG_LISTENER)) == 0;
+    }
 }
 
 void hf_engine_pause_accepting(hf_engine *e, uint32_t ms)

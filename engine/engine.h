@@ -131,6 +131,7 @@ typedef struct hf_engine {
     uint64_t n_requests;          /* handed out */
     uint64_t n_accepted;
     uint64_t drain_until;         /* ms; 0: not draining */
+    bool rotation_due;            /* hf_engine_rotate() has something to do */
     uint64_t accept_again;        /* ms: when to listen again after the descriptors ran out; 0: listening */
     uint64_t next_tick;           /* ms: the next look at what is looked at once a second */
     uint64_t next_fd_complaint;   /* ms: do not fill the log */
@@ -205,9 +206,9 @@ void hf_engine_ready(hf_request *r, unsigned event, bool front);
 /* A request that is ready and came from the run queue takes its place among the others by when it was complete. */
 void hf_engine_place(hf_request *r, uint64_t ready_at);
 void hf_engine_pause_accepting(hf_engine *e, uint32_t ms);
-/* The kernel wakes the first of those that wait for a listening socket: goes to the end of their queue, so that idle workers
- * take turns in accepting. */
-void hf_engine_rotate(hf_engine *e, hf_listener *l);
+/* The kernel wakes the first of those that wait for a listening socket: goes to the end of their queue, if this worker has accepted
+ * something, so that connections which stay are spread over idle workers. */
+void hf_engine_rotate(hf_engine *e);
 static inline bool hf_engine_has_forked(const hf_engine *e)
 {
     return e->config.children && *e->config.children;

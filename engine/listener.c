@@ -51,7 +51,7 @@ void hf_listener_on_event(hf_listener *l)
             return; /* EAGAIN: another worker was first */
         }
         e->n_accepted++;
+        l->accepted = e->rotation_due = true;
         hf_conn_open(e, fd, l, &hf_transport_plain, &peer.sa);
     }
-    hf_engine_rotate(e, l);
 }

@@ -16,6 +16,7 @@ typedef struct hf_listener {
     bool is_unix;
     bool wildcard;   /* no certain address: the local address of each connection is asked for when it is needed */
     bool active;     /* in the poller */
+    bool accepted;   /* something since it was last moved to the end of the kernel's line */
 } hf_listener;
 
 /* Accepts what waits, up to the engine's batch, and starts reading at once from each. */

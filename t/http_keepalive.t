@@ -178,4 +178,27 @@ check '--disable-keepalive refuses it to 1.0 clients too' => sub {
     ok $client->eof, 'the server closes';
 };
 
+undef $never;
+
+check 'connections that stay are spread over the workers that are idle' => sub {
+    my $four = start_server(args => ['--workers' => 4], app => <<'END');
+my $call = sub { [200, ['Content-Type' => 'text/plain'], [$$]] };
+$call;
+END
+    my (@kept, %connections);
+    for (1 .. 40) {
+        push @kept, $four->connect;
+        $connections{ $kept[-1]->ask('GET /')->body }++;
+    }
+    my ($most) = sort { $b <=> $a } values %connections;
+    cmp_ok $most, '<=', 20, 'none has most of them';
+};
+
+check 'a client that says nothing at first is served as well' => sub {
+    my $patient = start_server(app => app_file('echo.psgi'));
+    my $client  = $patient->connect;
+    sleep 2.5;    # the kernel hands connections over with their first request, or after a second or two
+    is $client->ask('GET /late')->body, "GET /late\n", 'when it asks';
+};
+
 done_testing;
