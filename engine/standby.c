@@ -16,11 +16,12 @@
 #include <unistd.h>
 
 #define TICK_NS 1000000  /* between two looks at whether the application is still in the same call */
-#define CALM_TICKS 500   /* looks without a long call, after which they may be rarer: with many workers they add up */
-#define CALM_NS 4000000  /* between two of those, as long as there is a processor for each worker */
-#define CALM_MAX_NS 16000000 /* and however many workers share one */
-#define CROWDED_NS 4000000 /* so may those at a call that waits for a processor */
-#define CROWDED_MAX 20   /* ms that it may wait for one before the call counts as long */
+#define CALM_TICKS 500   /* looks without anything to do, after which they may be rarer: with many workers they add up */
+#define CALM_NS 4000000  /* between two of those */
+#define MAX_CROWD 4      /* workers that share a processor: looks are rarer by as much, so that they do not add up */
+#define CROWDED_NS 4000000 /* until the next look at a call that waits for a processor */
+#define CROWDED_GRACE_NS 10000000 /* that a call may run or sleep when processors are short, however short the grace time is */
+#define CROWDED_MAX_NS 20000000 /* that it may last then, waits for a processor included */
 #define IDLE_TICKS 20    /* looks at an idle worker, after which it is no longer looked at until it is busy again */
 #define RETRY_FIRST 2    /* ms until requests that found the run queue full are sent again, at first */
 #define RETRY_LAST 16    /* and when it stays full */
@@ -201,32 +202,49 @@ static void nap(hf_engine *e, uint32_t seen)
     pthread_mutex_unlock(&e->nap_mutex);
 }
 
-/* What the leader, whose thread it is, has had of a processor, and whether it could do with one now. Elsewhere than on Linux
- * it always has had enough. */
+/* What the leader, whose thread it is, has done since a moment: it ran, it slept, or it waited for a processor that others had.
+ * Elsewhere than on Linux it never waits. */
 typedef struct leader {
+    bool begun;        /* the figures below are those of the call that is looked at */
+    uint64_t since;    /* ns: when that began, as far as it is known */
+    uint64_t at;       /* when they were taken */
+    uint64_t active;   /* ns that it ran or slept between these two */
 #ifdef __linux__
     clockid_t clock;
-    int stat_fd; /* -1: not to be had */
+    uint64_t ran;      /* ns, by its clock */
+    uint64_t waited;   /* ns that it was runnable and did not run, without those since it last ran */
+    int stat_fd;       /* -1: not to be had */
+    int schedstat_fd;
 #endif
 } leader;
 
 #ifdef __linux__
-static void leader_open(leader *l, const hf_engine *e)
+static int open_of(const hf_engine *e, const char *file)
 {
     char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/%s", e->leader_tid, file);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void leader_open(leader *l, const hf_engine *e)
+{
+    memset(l, 0, sizeof(*l));
+    l->stat_fd = l->schedstat_fd = -1;
     if (pthread_getcpuclockid(e->leader, &l->clock) != 0)
-        l->clock = -1;
-    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", e->leader_tid);
-    l->stat_fd = l->clock == -1 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+        return;
+    l->stat_fd = open_of(e, "stat");
+    l->schedstat_fd = open_of(e, "schedstat");
 }
 
 static void leader_close(leader *l)
 {
     if (l->stat_fd >= 0)
         close(l->stat_fd);
+    if (l->schedstat_fd >= 0)
+        close(l->schedstat_fd);
 }
 
-static uint64_t leader_cpu_ns(const leader *l)
+static uint64_t ran_ns(const leader *l)
 {
     struct timespec ts;
     if (l->stat_fd < 0 || clock_gettime(l->clock, &ts) < 0)
@@ -234,7 +252,18 @@ static uint64_t leader_cpu_ns(const leader *l)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static bool leader_is_runnable(const leader *l)
+static uint64_t waited_ns(const leader *l)
+{
+    char text[96]; /* "RAN WAITED TIMESLICES" */
+    ssize_t n = l->schedstat_fd >= 0 ? pread(l->schedstat_fd, text, sizeof(text) - 1, 0) : -1;
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    const char *space = strchr(text, ' ');
+    return space ? strtoull(space + 1, NULL, 10) : 0;
+}
+
+static bool is_runnable(const leader *l)
 {
     char text[128]; /* "PID (NAME) STATE ...": names have at most 15 bytes, and may contain ')' */
     ssize_t n = l->stat_fd >= 0 ? pread(l->stat_fd, text, sizeof(text) - 1, 0) : -1;
@@ -244,31 +273,62 @@ static bool leader_is_runnable(const leader *l)
     const char *end = strrchr(text, ')');
     return end && end[1] == ' ' && end[2] == 'R';
 }
+
+static void leader_begin(leader *l, uint64_t now)
+{
+    l->begun = true;
+    l->since = l->at = now;
+    l->active = 0;
+    l->ran = ran_ns(l);
+    l->waited = waited_ns(l);
+}
+
+static void leader_look(leader *l, uint64_t now)
+{
+    const uint64_t ran = ran_ns(l), waited = waited_ns(l), past = now - l->at;
+    if (is_runnable(l)) /* it may be waiting right now, and for how long is not told before it runs */
+        l->active += ran - l->ran;
+    else if (past > waited - l->waited)
+        l->active += past - (waited - l->waited);
+    l->at = now;
+    l->ran = ran;
+    l->waited = waited;
+}
 #else
 static void leader_open(leader *l, const hf_engine *e)
 {
-    (void)l;
     (void)e;
+    memset(l, 0, sizeof(*l));
 }
+
 static void leader_close(leader *l)
 {
     (void)l;
 }
-static uint64_t leader_cpu_ns(const leader *l)
+
+static void leader_begin(leader *l, uint64_t now)
 {
-    (void)l;
-    return 0;
+    l->begun = true;
+    l->since = l->at = now;
+    l->active = 0;
 }
-static bool leader_is_runnable(const leader *l)
+
+static void leader_look(leader *l, uint64_t now)
 {
-    (void)l;
-    return false;
+    l->active += now - l->at;
+    l->at = now;
 }
 #endif
 
-/* Between two looks in calm times. Rarer, up to a limit, the more workers share a processor, so that they
- * do not add up. */
-static long calm_ns(const hf_engine *e)
+/* Brings its figures up to date. Has it waited for a processor for a good part of its call? */
+static bool leader_waits(leader *l, uint64_t now)
+{
+    leader_look(l, now);
+    return l->active < (now - l->since) / 8 * 7;
+}
+
+/* How many workers share a processor. */
+static long crowd(const hf_engine *e)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
 #ifdef __linux__
@@ -277,17 +337,18 @@ static long calm_ns(const hf_engine *e)
         processors = CPU_COUNT(&allowed);
 #endif
     const long each = processors > 0 ? ((long)e->config.workers + processors - 1) / processors : 1;
-    return each <= 1 ? CALM_NS : each >= CALM_MAX_NS / CALM_NS ? CALM_MAX_NS : CALM_NS * each;
+    return each < 1 ? 1 : each < MAX_CROWD ? each : MAX_CROWD;
 }
 
 static void *standby_main(void *arg)
 {
     hf_engine *e = arg;
-    const long calm_sleep = calm_ns(e);
+    const long each = crowd(e);
     const uint64_t grace = (uint64_t)e->config.standby_grace * 1000000;
-    uint64_t since = 0, cpu_since = 0;
+    uint64_t since = 0;
     uint32_t last = atomic_load(&e->app_call);
     unsigned idle = 0, calm = 0;
+    bool crowded = false; /* the leader has to wait for a processor: looks, and what they lead to, have others wait longer */
     long sleep_ns = TICK_NS;
     leader l;
     leader_open(&l, e);
@@ -299,12 +360,15 @@ static void *standby_main(void *arg)
         }
         nanosleep(&tick, NULL);
         uint32_t call = atomic_load(&e->app_call);
-        sleep_ns = calm < CALM_TICKS ? TICK_NS : calm_sleep;
+        const long tick_ns = crowded ? TICK_NS * each : TICK_NS;
+        sleep_ns = calm < CALM_TICKS ? tick_ns : CALM_NS * each;
         calm++;
         if (call != last) {
             last = call;
             since = now_ns();
-            cpu_since = leader_cpu_ns(&l);
+            l.begun = false;
+            if (calm < CALM_TICKS)
+                leader_begin(&l, since);
             idle = 0;
             continue;
         }
@@ -313,19 +377,27 @@ static void *standby_main(void *arg)
             continue;
         }
         idle = 0;
-        const uint64_t spent = now_ns() - since;
+        const uint64_t now = now_ns(), spent = now - since;
         if (spent + TICK_NS < grace) {
+            sleep_ns = tick_ns;
+            continue;
+        }
+        if (!l.begun) { /* in calm times nothing is asked of the kernel before there is reason to */
+            leader_begin(&l, now);
             sleep_ns = TICK_NS;
             continue;
         }
         /* It has lasted long. Has it run or slept for long, or has it only waited for a processor, as it would in any other
-         * worker? With more busy workers than processors, moving their requests about would be all that is gained. */
-        if (spent < CROWDED_MAX * 1000000u && leader_cpu_ns(&l) - cpu_since + TICK_NS < grace && leader_is_runnable(&l)) {
+         * worker? With more busy workers than processors, moving their requests about is all that would be gained, and each of
+         * them would leave the processor to another one more often. */
+        crowded = leader_waits(&l, now);
+        const uint64_t enough = crowded && grace < CROWDED_GRACE_NS ? CROWDED_GRACE_NS : grace;
+        if (spent < CROWDED_MAX_NS && l.active + TICK_NS < enough) {
             sleep_ns = CROWDED_NS;
             continue;
         }
         calm = 0;
-        sleep_ns = TICK_NS;
+        sleep_ns = tick_ns;
         pthread_mutex_lock(&e->mutex);
         if (atomic_load(&e->app_call) == call && !atomic_load(&e->want_back))
             serve(e, call);
