@@ -79,10 +79,12 @@ subtest 'the command line says how long and how often' => sub {
     my %as_published = measures(plan_of(names => [qw(workers connections hello)]));
     is $as_published{workers16}{requests}, 30_000, 'ab ends after as many requests as published';
     is $as_published{connections16}{seconds}, 20, 'wrk after as many seconds';
-    is $as_published{keepalive16}{seconds}, undef, 'and after --duration where a measure says nothing';
+    is $as_published{file}{seconds}, undef, 'and after --duration where a measure says nothing';
     my %quick = measures(plan_of(names => [qw(workers connections)], quick => 1));
     is $quick{workers16}{requests}, 1_000, '--quick: fewer requests';
     is $quick{connections16}{seconds}, 1, 'and seconds';
+    %quick = measures(plan_of(names => ['hello'], quick => 1));
+    cmp_ok $quick{keepalive16}{rounds}, '<=', 3, 'and rounds, also of a measure that has many';
     my %given = measures(plan_of(names => [qw(workers connections)], duration => 7, rounds => 4, given_rounds => 4));
     is $given{workers16}{requests}, undef, '--duration ends ab, too';
     is $given{workers16}{seconds}, 7, 'in as many seconds';

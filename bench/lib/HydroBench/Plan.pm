@@ -55,7 +55,9 @@ sub _part {
     @measures = grep { $_->{essential} } @measures if $self->{essentials};
     for my $measure (@measures) {
         $measure->{seconds} = $self->{duration} || ($self->{quick} ? $measure->{quick} : $measure->{duration});
-        $measure->{rounds}  = $self->{rounds} if $measure->{rounds} && ($self->{given_rounds} || $self->{essentials});
+        my $asked_for = $self->{given_rounds} || $self->{essentials};
+        $measure->{rounds} = $self->{rounds}
+            if $measure->{rounds} && ($asked_for || ($self->{quick} && $measure->{rounds} > $self->{rounds}));
         if    ($self->{duration}) { delete $measure->{requests} }
         elsif ($self->{quick})    { $measure->{requests} = $measure->{quick_requests} if $measure->{quick_requests} }
         $measure->{note}    = $self->_crowd($measure) unless defined $measure->{note};
