@@ -269,6 +269,7 @@ int hf_engine_listen(hf_engine *e, int fd, const char *host, const char *port)
         return -1;
     l->engine = e;
     l->fd = fd;
+    l->batch = e->config.accept_batch;
     l->is_unix = !*port;
     l->wildcard = !l->is_unix && is_wildcard(host);
     l->host = strdup(host);

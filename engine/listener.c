@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define ACCEPT_PAUSE 500        /* ms without accepting when descriptors or memory have run out */
+#define MAX_BATCH 1024          /* connections accepted in one turn while more wait each time */
 #define COMPLAINT_INTERVAL 10000 /* ms between two lines in the log about it */
 
 static int accept_one(int fd, struct sockaddr *peer, socklen_t *len)
@@ -25,33 +26,45 @@ static int accept_one(int fd, struct sockaddr *peer, socklen_t *len)
 #endif
 }
 
-void hf_listener_on_event(hf_listener *l)
+/* Takes the next connection; false if there is none, or none can be taken. */
+static bool take(hf_listener *l)
 {
     hf_engine *e = l->engine;
-    for (uint32_t i = 0; i < e->config.accept_batch; i++) {
-        union {
-            struct sockaddr sa;
-            struct sockaddr_storage space;
-        } peer;
-        socklen_t len = sizeof(peer);
-        peer.sa.sa_family = AF_UNSPEC;
-        int fd = accept_one(l->fd, &peer.sa, &len);
-        if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-                if (e->now >= e->next_fd_complaint) {
-                    hf_engine_log(e, "cannot accept: %s; %u connections are open, raise the limit of open files (ulimit -n)",
-                                  strerror(errno), e->n_conns);
-                    e->next_fd_complaint = e->now + COMPLAINT_INTERVAL;
-                }
-                hf_engine_pause_accepting(e, ACCEPT_PAUSE);
-                return;
+    union {
+        struct sockaddr sa;
+        struct sockaddr_storage space;
+    } peer;
+    socklen_t len = sizeof(peer);
+    peer.sa.sa_family = AF_UNSPEC;
+    int fd = accept_one(l->fd, &peer.sa, &len);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            if (e->now >= e->next_fd_complaint) {
+                hf_engine_log(e, "cannot accept: %s; %u connections are open, raise the limit of open files (ulimit -n)",
+                              strerror(errno), e->n_conns);
+                e->next_fd_complaint = e->now + COMPLAINT_INTERVAL;
             }
-            if (errno == ECONNABORTED || errno == EINTR)
-                continue;
-            return; /* EAGAIN: another worker was first */
+            hf_engine_pause_accepting(e, ACCEPT_PAUSE);
+            return false;
         }
-        e->n_accepted++;
-        l->accepted = e->rotation_due = true;
-        hf_conn_open(e, fd, l, &hf_transport_plain, &peer.sa);
+        return errno == ECONNABORTED || errno == EINTR; /* else EAGAIN: another worker was first */
     }
+    e->n_accepted++;
+    l->accepted = e->rotation_due = true;
+    hf_conn_open(e, fd, l, &hf_transport_plain, &peer.sa);
+    return true;
+}
+
+/* With thousands of busy connections a turn for each of them lies between two looks at the listening socket. So the batch grows
+ * as long as more wait than fit in. */
+void hf_listener_on_event(hf_listener *l)
+{
+    for (uint32_t i = 0; i < l->batch; i++) {
+        if (!take(l)) {
+            l->batch = l->engine->config.accept_batch;
+            return;
+        }
+    }
+    if (l->batch < MAX_BATCH)
+        l->batch *= 2;
 }

@@ -16,6 +16,7 @@ typedef struct hf_listener {
     bool is_unix;
     bool wildcard;   /* no certain address: the local address of each connection is asked for when it is needed */
     bool active;     /* in the poller */
+    uint32_t batch;  /* connections that are accepted in the next turn */
     bool accepted;   /* something since it was last moved to the end of the kernel's line */
 } hf_listener;
 

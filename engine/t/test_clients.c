@@ -203,7 +203,7 @@ static int tcp_listener(void)
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof at;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 16) < 0 ||
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 256) < 0 ||
         getsockname(fd, (struct sockaddr *)&at, &len) < 0) {
         perror("listen");
         exit(2);
@@ -353,6 +353,33 @@ static void keep_line(void *arg, const char *line)
     snprintf(log_line, sizeof log_line, "%s", line);
 }
 
+/* A turn may be long where many connections are busy: those that wait to be accepted must not wait for one each. */
+static void many_at_once(void)
+{
+    enum { MANY = 150 };
+    const int fd = tcp_listener();
+    client *c[MANY];
+    int turns = 0;
+
+    config.accept_batch = 4;
+    start();
+    hf_engine_listen(e, fd, "127.0.0.1", "1");
+    for (int i = 0; i < MANY; i++) {
+        c[i] = dial_tcp();
+        say(c[i], GET("/"));
+    }
+    turn();
+    ok(e->n_accepted <= 4, "one worker does not take all at once, others may be idle");
+    while (e->n_accepted < MANY && turns++ < 1000)
+        turn();
+    ok(turns < 12, "but the more wait, the more it takes in a turn");
+    for (int i = 0; i < MANY; i++)
+        hang_up(c[i]);
+    until_none();
+    finish();
+    close(fd);
+}
+
 static void out_of_descriptors(void)
 {
     const int fd = tcp_listener();
@@ -399,6 +426,7 @@ int main(void)
     exposed_in_order();
     at_once();
     lingering();
+    many_at_once();
     out_of_descriptors();
     free(large);
     return done_testing();
