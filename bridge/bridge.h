@@ -117,6 +117,15 @@ SV *hf_env_cleanup_handlers(pTHX_ hf_worker *w, hf_env *env);
 /* "METHOD /uri" for log lines, as a mortal. */
 const char *hf_env_describe(pTHX_ hf_worker *w, hf_env *env);
 
+/* --- env_lazy.c --- */
+
+/* The values of psgix.io and psgix.informational, which cost more to make than a whole request. New references. */
+SV *hf_lazy_io_new(pTHX_ hf_worker *w, hf_env *env);
+SV *hf_lazy_informational_new(pTHX_ hf_worker *w, hf_env *env);
+
+/* Lets go of env's two. */
+void hf_lazy_free(pTHX_ hf_env *env);
+
 /* --- worker.c --- */
 
 struct hf_worker {
