@@ -460,7 +460,7 @@ void hf_answer_pull(pTHX_ hf_call *call)
             hf_response_write(r, bytes, len);
         pending = hf_response_flush(r);
         hf_worker_release(aTHX_ w, TRUE);
-        if (pending >= (int64_t)ahead) {
+        if (pending > (int64_t)ahead) {
             call = hf_call_keep(aTHX_ call);
             hf_call_park(aTHX_ call);
             hf_request_notify_writable(r, ahead / 2 + 1);

@@ -59,9 +59,10 @@ static bool take(hf_listener *l)
  * as long as more wait than fit in. */
 void hf_listener_on_event(hf_listener *l)
 {
+    const hf_engine *e = l->engine;
     for (uint32_t i = 0; i < l->batch; i++) {
-        if (!take(l)) {
-            l->batch = l->engine->config.accept_batch;
+        if (e->n_conns >= e->max_accepted || !take(l)) {
+            l->batch = e->config.accept_batch;
             return;
         }
     }

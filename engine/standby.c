@@ -393,7 +393,7 @@ static void *standby_main(void *arg)
         crowded = leader_waits(&l, now);
         const uint64_t enough = crowded && grace < CROWDED_GRACE_NS ? CROWDED_GRACE_NS : grace;
         if (spent < CROWDED_MAX_NS && l.active + TICK_NS < enough) {
-            sleep_ns = CROWDED_NS;
+            sleep_ns = crowded ? CROWDED_NS : tick_ns;
             continue;
         }
         calm = 0;

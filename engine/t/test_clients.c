@@ -376,6 +376,16 @@ static void many_at_once(void)
     for (int i = 0; i < MANY; i++)
         hang_up(c[i]);
     until_none();
+
+    e->max_accepted = 100;
+    for (int i = 0; i < MANY; i++)
+        c[i] = dial_tcp(), say(c[i], GET("/"));
+    for (int i = 0; i < 50; i++)
+        turn();
+    is_int(e->n_conns, 100, "though never more than leaves descriptors for others");
+    for (int i = 0; i < MANY; i++)
+        hang_up(c[i]);
+    until_none();
     finish();
     close(fd);
 }
