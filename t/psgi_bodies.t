@@ -240,6 +240,30 @@ check 'a getline that dies cuts the answer so that the client can tell' => sub {
     is $server->get('/numbers')->body, '12.5-3', 'the next client is served';
 };
 
+check 'a body is read no further ahead of a slow reader than buffers hold' => sub {
+    my $slow = start_server(app => <<'END');
+my ($asked, $closed) = (0, 0);
+{
+    package Endless;
+    sub getline { $asked++; 'x' x 65_536 }
+    sub close { $closed++ }
+}
+my $call = sub { [200, ['Content-Type' => 'text/plain'], $_[0]{PATH_INFO} eq '/' ? bless [], 'Endless' : ["$asked $closed"]] };
+$call;
+END
+    my $client = $slow->connect(receive_buffer => 16_384);
+    $client->send(req('GET /'));
+    my $before = -1;
+    my ($asked) = (0);
+    ok poll_until(sub { sleep 0.3; ($before, $asked) = ($asked, $slow->get('/asked')->body =~ /^(\d+)/); $asked == $before }, 20),
+        'it is left alone';
+    cmp_ok $asked, '<', 200, 'after a few pieces';
+    $client->read_at_least(65_536 * ($asked + 10));
+    cmp_ok +($slow->get('/asked')->body =~ /^(\d+)/)[0], '>', $asked, 'goes on when the reader does';
+    $client->abort;
+    ok poll_until(sub { $slow->get('/asked')->body =~ / 1\z/ }, 20), 'and is closed when that has left';
+};
+
 check 'a file goes to many slow readers at once' => sub {
     my @clients = map { $server->connect(receive_buffer => 8_192) } 1 .. 5;
     $_->send(req('GET /file')) for @clients;
