@@ -49,7 +49,7 @@ typedef struct hf_config {
     uint32_t read_timeout;           /* ms between two reads of a body */
     uint32_t write_timeout;          /* ms between two writes to a slow reader */
     uint32_t shutdown_timeout;       /* ms that draining may take */
-    uint32_t accept_batch;           /* connections accepted in one go */
+    uint32_t accept_batch;           /* connections accepted in one go, at first: doubled while more wait */
     bool alone;                      /* no other worker could run what this one cannot: do not hurry to hand it over */
     bool standby;                    /* a standby thread keeps the connections going during long application calls */
     uint32_t standby_grace;          /* ms that a call may last before it does */

@@ -20,7 +20,7 @@ typedef struct hf_listener {
     bool accepted;   /* something since it was last moved to the end of the kernel's line */
 } hf_listener;
 
-/* Accepts what waits, up to the engine's batch, and starts reading at once from each. */
+/* Accepts what waits, up to the batch, which grows while more waits, and starts reading at once from each. */
 void hf_listener_on_event(hf_listener *l);
 
 #endif
